@@ -74,14 +74,25 @@ def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str
 
     ``tables`` determines which configs get a table of questions: ALL, or CHOSEN for the two that are compared first.
     """
-    study = summary.study
+    study, tags, metrics = summary.study, dict[str, str](), dict[str, float]()
+    children = study.trial_tags() if study else {}
     shown = summary.results, summary.failures, headline(summary.results)
     files = artifacts(_sweep_facts(summary, sweep.name), *shown, summary.conclusion)
     if len(summary.objectives) > 1:
         files["front.csv"] = front_csv(summary.front, summary.objectives)
+        front = {result.name for result in summary.front}
+        for job, result in summary.jobs.items():
+            children.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in front else "no"
     files |= study.pictures if study else {}
-    files |= _page_file(summary, sweep, texts)
-    tags, metrics = _facts(summary)
+    try:
+        files[PAGE] = sweep_page(summary, sweep, texts)
+    except Exception:  # if the page fails, the results must still be kept
+        logging.getLogger(__name__).exception("%s could not be created", PAGE)
+    dataset = summary.results[0].run.dataset if summary.results else None
+    if dataset:
+        tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: dataset.name}
+    if best := _best(summary):
+        tags[BEST_TAG], metrics[best[1].name] = best[0].name, best[1].value
     tags |= study.tags() if study else {}
     if summary.verdict is not None:
         metrics |= numbers(summary.conclusion.compared) if summary.conclusion.compared else {}
@@ -90,9 +101,7 @@ def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str
         tags |= {DESCRIPTION: describe(summary)}
         tags |= {VERDICT_TAG: " ".join(result_texts(summary.conclusion))}
         tags |= {RESULT_TAG: summary.conclusion.kind}
-    tabled = _tables(summary, texts, tables)
-    dataset = summary.results[0].run.dataset if summary.results else None
-    return TrackedContent(files, metrics, tags, _children(summary), tabled, dataset)
+    return TrackedContent(files, metrics, tags, children, _tables(summary, texts, tables), dataset)
 
 
 def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
@@ -136,24 +145,6 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     return max(known, key=lambda pair: goodness(pair[1]), default=None)
 
 
-def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with the swept parameters, the dataset and the best config, and this config's value as a metric."""
-    if not summary.results:
-        return {}, {}
-    tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}
-    if (best := _best(summary)) is None:
-        return tags, {}
-    return {**tags, BEST_TAG: best[0].name}, {best[1].name: best[1].value}
-
-
-def _page_file(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> dict[str, bytes]:
-    try:
-        return {PAGE: sweep_page(summary, sweep, texts)}
-    except Exception:  # if the page fails, the results must still be kept
-        logging.getLogger(__name__).exception("%s could not be created", PAGE)
-        return {}
-
-
 def sweep_page(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> bytes:
     """Return the page of a sweep as the bytes of one self-contained HTML file."""
     content = sweep_content(summary, sweep_title(sweep), reference(sweep), texts)
@@ -166,13 +157,3 @@ def sweep_page(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> bytes:
 def describe(summary: SweepSummary) -> str:
     """Return the description of a sweep in Markdown: conclusions first, then the table."""
     return as_markdown(description_document(sweep_content(summary)))
-
-
-def _children(summary: SweepSummary) -> dict[int, dict[str, str]]:
-    """Return each job's tags: in a search, its trial; with several objectives, whether it is on the Pareto front."""
-    tags = summary.study.trial_tags() if summary.study else {}
-    if len(summary.objectives) > 1:
-        front = {result.name for result in summary.front}
-        for job, result in summary.jobs.items():
-            tags.setdefault(job, {})[FRONT_TAG] = "yes" if result.name in front else "no"
-    return tags
