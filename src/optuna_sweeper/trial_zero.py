@@ -35,7 +35,7 @@ def read_baseline(setting: Any) -> tuple[str, ...] | None:
     return lines
 
 
-def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None = None) -> TrialZero:
+def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None) -> TrialZero:
     """Return the declared baseline as the first trial if it is in the space, else the space's defaults and the reason.
 
     ``declared`` holds the overrides of the baseline; None if no baseline was declared.

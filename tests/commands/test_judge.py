@@ -106,6 +106,7 @@ def test_a_wrong_command_is_one_line() -> None:
         "invalid choice: 'calibrat'": ["calibrat"],
         "LABELS": ["calibrate"],
         "--run --verdicts is required": ["calibrate", "x.csv"],
+        "--threshold: .* got nan": ["calibrate", "x.csv", "--run", "a", "--threshold", "nan"],
         "not allowed with": ["calibrate", "x.csv", "--run", "a", "--verdicts", "b"],
         "RUN": ["noise", "a"],
         "--such": ["noise", "a", "b", "--such"],

@@ -62,7 +62,7 @@ def effects(arguments: Sequence[str]) -> int:
     return 0
 
 
-def effects_document(results: Sequence[Result], metric: str, omitted: int = 0) -> Document:
+def effects_document(results: Sequence[Result], metric: str, omitted: int) -> Document:
     """Build the document of the effects on a metric: main effects, then interactions, the largest of each first.
 
     ``omitted`` is the number of configs that are PARTIAL or were dropped by a race; a note states it.

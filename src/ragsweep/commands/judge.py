@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
-from ragsweep.core.errors import InputError, nearest
+from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.plurals import count_reasons, counted, percentage
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
@@ -62,6 +62,8 @@ def judge(arguments: Sequence[str]) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> Document:
+    if not math.isfinite(options.threshold):
+        raise ConfigError(f"--threshold: must be a finite number, got {options.threshold:g}")
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
