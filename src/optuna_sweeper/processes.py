@@ -142,7 +142,7 @@ def _repeat(action: Callable[[], object], seconds: float, name: str) -> Callable
     ended = threading.Event()
 
     def work() -> None:
-        while not ended.wait(seconds) and action() is not False:
+        while not ended.wait(min(seconds, threading.TIMEOUT_MAX)) and action() is not False:
             pass
 
     def stop() -> None:

@@ -1,5 +1,6 @@
 """Claims of processes on work: one contract for every place that keeps them, and the thread that beats."""
 
+import math
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import optuna
 import pytest
 
+from optuna_sweeper.processes import repeating
 from optuna_sweeper.storage import open_storage
 from optuna_sweeper.trial_claims import TrialClaims
 from optuna_sweeper.trials import EVALUATION, Evaluation
@@ -160,3 +162,11 @@ def test_one_thread_beats_in_spite_of_failures_until_its_place_is_stopped_or_unr
         del counted
     thread.join(60)
     assert not thread.is_alive()
+
+
+def test_a_pause_without_end_ends_no_heartbeats() -> None:
+    """With ``hydra.sweeper.lapse=inf``, a process on another machine never counts as dead."""
+    with repeating(lambda: None, math.inf, "patient"):
+        (thread,) = (each for each in threading.enumerate() if each.name == "patient")
+        thread.join(0.1)
+        assert thread.is_alive()
