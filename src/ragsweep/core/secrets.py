@@ -152,10 +152,6 @@ def _is_secret_parameter(name: str) -> bool:
     return is_secret(name) or name.lower() in SIGNATURES
 
 
-def _mask_query(url: re.Match[str]) -> str:
-    return _PARAMETER.sub(lambda one: one[1] + (MASK if _is_secret_parameter(one[2]) else one[3]), url[0])
-
-
 def mask_text(text: str, *secrets: str) -> str:
     """Return ``text`` with the given secrets, those of the environment and those in URLs masked.
 
@@ -170,8 +166,12 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
     Values in ``others`` that have fewer than ``SHORTEST`` characters are masked only as whole words.
     """
+
+    def shown(parameter: re.Match[str]) -> str:
+        return parameter[1] + (MASK if _is_secret_parameter(parameter[2]) else parameter[3])
+
     if "://" in text:
-        text = _QUERY.sub(_mask_query, _IN_URL.sub(rf"\1{MASK}@", text))
+        text = _QUERY.sub(lambda url: _PARAMETER.sub(shown, url[0]), _IN_URL.sub(rf"\1{MASK}@", text))
     variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
     forms, words = _forms(anywhere - {""}, others | {value for value in variables if len(value) >= SHORTEST})
     for form in forms:
@@ -182,10 +182,7 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
 @lru_cache(maxsize=16)
 def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """Return the spellings to mask anywhere, longest first, and a pattern for the secrets to mask as whole words.
-
-    The pattern is None if there are no such secrets.
-    """
+    """Return the spellings to mask anywhere, longest first, and a pattern for any secrets to mask as whole words."""
     short = {secret for secret in others - anywhere if len(secret) < SHORTEST}
     long = anywhere | (others - short)
     forms = sorted({form for secret in long for form in spellings(secret)}, key=len, reverse=True)
@@ -232,27 +229,29 @@ class Secrets:
         return self.mask_text(text) != text
 
     def mask_values(self, value: Any) -> Any:
-        """Return a copy of a tree of plain values and dataclasses with secrets masked in all strings, including keys.
+        """Return a tree of plain values and dataclasses with secrets masked in all strings, including keys.
 
         If masking makes two keys equal, their values are summed if they are integers; otherwise, the last value is
-        kept.
+        kept. A tree without secrets is returned itself.
         """
+        return self._masked(value) if self.has_secret("\n".join(texts(value))) else value
+
+    def _masked(self, value: Any) -> Any:
         if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **self.mask_values(vars(value)))
+            return replace(value, **self._masked(vars(value)))
         if isinstance(value, Mapping):
             hidden: dict[Any, Any] = {}
             for key, item in value.items():
-                key, item = self.mask_values(key), self.mask_values(item)
+                key, item = self._masked(key), self._masked(item)
                 hidden[key] = hidden[key] + item if key in hidden and isinstance(item, int) else item
             return hidden
         if isinstance(value, list | tuple):
-            return type(value)(map(self.mask_values, value))
+            return type(value)(map(self._masked, value))
         return self.mask_text(value) if isinstance(value, str) else value
 
     def mask_tree(self, tree: Any) -> Any:
         """Return a tree of plain values in which the values under names of secrets, and other secrets, are masked."""
-        tree = mask(tree)
-        return self.mask_values(tree) if self.has_secret("\n".join(texts(tree))) else tree
+        return self.mask_values(mask(tree))
 
     @contextmanager
     def masking(self) -> Iterator[None]:

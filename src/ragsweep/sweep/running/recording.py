@@ -170,7 +170,8 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
     settings are never masked.
     """
     if isinstance(outcome, Failure):
-        return secrets.mask_values(outcome) if secrets.has_secret("\n".join(texts(outcome))) else outcome
+        failure: Failure = secrets.mask_values(outcome)
+        return failure
     run, summaries, questions = outcome.run, outcome.summaries, outcome.questions
     words = {name: getattr(run, name) for name in ("name", "overrides", "parameters", "warnings")}
     words["config"] = {key: value for key, value in run.config.items() if key not in _JUDGING}
@@ -189,9 +190,7 @@ def mask_traces(artifacts: Artifacts, secrets: Secrets) -> Artifacts:
 
     The other artifacts contain only ids, numbers and the config's name, which is already masked.
     """
-    traces = list(artifacts.traces)
-    hidden = secrets.mask_values(traces) if secrets.has_secret("\n".join(texts(traces))) else traces
-    return replace(artifacts, traces=hidden)
+    return replace(artifacts, traces=secrets.mask_values(list(artifacts.traces)))
 
 
 def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
