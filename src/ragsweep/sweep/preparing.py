@@ -88,7 +88,8 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
     experiments = prepare_jobs(session, jobs)
     if (command.searching or command.race is not None) and not all(map(objectives, configs)):
         raise ConfigError("objective: a search or a race needs a metric, got null")
-    check_shown(configs, _common_labels(experiments))
+    groups = [tabulate(one.dataset.golden.questions).groups for one in experiments]
+    check_shown(configs, [label for label in groups[0] if all(label in group for group in groups)])
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     _check_enforced(command, experiments)
     race = _prepare_race(session, command, experiments)
@@ -178,15 +179,6 @@ def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
         kind = type(next(iter(faults.values())))
         raise kind("\n".join(faults))
     return experiments
-
-
-def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
-    """List the labels by which the questions of every config can be grouped."""
-    tables = [
-        tabulate(questions)
-        for questions in {id(q): q for q in (e.dataset.golden.questions for e in experiments)}.values()
-    ]
-    return [label for label in tables[0].groups if all(label in table.groups for table in tables)]
 
 
 def _check_enforced(command: Command, experiments: Sequence[Experiment]) -> None:
