@@ -203,21 +203,19 @@ def _decide(condition: Condition, matrix: Matrix, spread: float | None, *, slice
 
     If the questions are a slice (``sliced``) whose mean allows no relative margin, the condition is inconclusive.
     """
-    if spread is None:
-        if condition.kind == MARGIN:
-            try:
-                return noninferiority.gate(matrix, condition.size, relative=condition.relative)
-            except InputError as fault:
-                if not sliced:
-                    raise
-                reason = str(fault).removeprefix(f"{matrix.metric}: ")
-                return noninferiority.undecided(matrix, math.nan, reason)
-        if condition.kind == GAIN:
-            return noninferiority.gate(matrix, -condition.size)
-        return noninferiority.reaches(matrix, condition.size)
-    if condition.paired:
-        return noninferiority.sequential_gate(matrix, (-1 if condition.kind == GAIN else 1) * condition.size, spread)
-    return noninferiority.sequential_gate(noninferiority.beside_bound(matrix, condition.size), 0.0, spread)
+    size = (-1 if condition.kind == GAIN else 1) * condition.size
+    if not condition.paired:
+        if spread is None:
+            return noninferiority.reaches(matrix, size)
+        return noninferiority.sequential_gate(noninferiority.beside_bound(matrix, size), 0.0, spread)
+    if spread is not None:
+        return noninferiority.sequential_gate(matrix, size, spread)
+    try:
+        return noninferiority.gate(matrix, size, relative=condition.relative)
+    except InputError as fault:
+        if not sliced:
+            raise
+        return noninferiority.undecided(matrix, math.nan, str(fault).removeprefix(f"{matrix.metric}: "))
 
 
 def _correct(
