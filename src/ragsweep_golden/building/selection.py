@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.types import Floats
 from ragsweep.golden.golden_set import chance
 from ragsweep_golden.building.drafts import Sources
 from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.gates.built_measures import DUPLICATE, HARD
 from ragsweep_golden.gates.judging import find_faulty
-from ragsweep_golden.gates.subject import Embed, Floats, Subject
+from ragsweep_golden.gates.subject import Embed, Subject
 from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
 MOST_SINGLE_FACTS = 0.55  # maximum share of single-fact questions; the gates require less than .6

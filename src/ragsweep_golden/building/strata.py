@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus, Floats, Spans
 from ragsweep.parts.languages import detect_language, script_language
 from ragsweep_golden.building.drafts import Stratum
 from ragsweep_golden.building.settings import BuildSettings, Quotas
-from ragsweep_golden.gates.subject import Embed, Floats
+from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import LANGUAGES
 
 COMPARED = 512  # number of characters at the start of a document by which it is clustered

@@ -21,7 +21,7 @@ from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import Secrets
-from ragsweep.core.types import Corpus, Dataset, Question, Spans
+from ragsweep.core.types import Corpus, Dataset, Floats, Question, Spans
 from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.parts.prices import Prices
 from ragsweep.report.document import Statement
@@ -33,7 +33,7 @@ from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.composition_errors import check_readable, compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.trees import value_at
-from ragsweep_golden.gates.subject import Embed, Floats
+from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
 _DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # omitted: Hydra accepts null only in a file

@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus, Floats, Spans
 from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
 
 NO_CORPUS = "no corpus; add corpus=FOLDER or corpus=FILE"
 NO_EMBEDDER = "no embedder; add embedder=minilm"
 
-Floats = NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; the vector of a blank text is NaN
 
 
