@@ -2,12 +2,13 @@
 
 import json
 import sys
+from itertools import repeat
 from pathlib import Path
 
 import pytest
 
 from ragsweep.core.types import Answer, Question
-from ragsweep.parts.languages import STOP_WORDS, content_words, detect_language, fold, language_code
+from ragsweep.parts.languages import STOP_WORDS, content_words, detect_language, fold, language_code, usual_language
 from ragsweep.parts.metrics import ExactMatch
 
 
@@ -25,6 +26,11 @@ def test_stop_words_are_folded_and_decide_the_language() -> None:
         assert content_words(" ".join(words), code) == frozenset()
     labels = ("fr", "FR-ca", "French", "français", "klingon", "")
     assert [language_code(label) for label in labels] == ["fr", "fr", "fr", "fr", "", ""]
+
+
+def test_the_language_of_many_texts_is_that_of_their_beginning() -> None:
+    assert usual_language(repeat("le chat est dans la maison et il dort")) == "fr"  # without end: the rest is not read
+    assert usual_language([]) == ""
 
 
 def test_label_may_be_a_code_of_three_letters() -> None:

@@ -4,8 +4,9 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,6 +96,7 @@ _LEAST_SCORE = 1.5
 
 _LEAST_RATIO = 1.3
 """The minimum ratio of the highest score to the second highest for a language to be detected."""
+_BEGINNING = 10_000  # number of characters that suffice to detect the language of many texts
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)
@@ -149,6 +151,11 @@ def detect_language(text: str) -> str:
             score[language] += 1 / len(languages)
     (best, most), (_, next_most) = sorted(score.items(), key=lambda item: -item[1])[:2]
     return best if most >= _LEAST_SCORE and most >= _LEAST_RATIO * next_most else ""
+
+
+def usual_language(texts: Iterable[str]) -> str:
+    """Return the language of the beginning of texts, as ``detect_language`` does."""
+    return detect_language(" ".join(islice(texts, _BEGINNING))[:_BEGINNING])
 
 
 SAMPLE = 200

@@ -11,7 +11,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence, Question
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import detect_language, usual_language
 from ragsweep.report.document import Block, Statement, lines, paragraphs
 from ragsweep_golden.commands.inputs import Inputs, next_step, user_name
 from ragsweep_golden.evidence.quotes import Place, best_sentence, quote, rank_by_language
@@ -123,7 +123,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
     The list of a question that no chunk matches is empty.
     """
-    usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
+    usual = usual_language(chunks.corpus.texts)
     codes = [detect_language(question) or usual for question in questions]
     ranked = rank_by_language(questions, codes, list(chunks), count)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ragsweep.core.types import Corpus
 from ragsweep.core.words import STOPS, pattern, search_terms, word_count
 from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_text, visible_words
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import detect_language, usual_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep.parts.sentences import sentences
 from ragsweep_golden.sets.entries import LANGUAGES
@@ -155,7 +155,7 @@ def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]
 def _locate_nearest(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
     if not given:
         return {}
-    code = detect_language(" ".join(one.text for one in given)[:10_000])
+    code = usual_language(one.text for one in given)
     ranked = rank_texts([one.text for one in given], corpus.texts, code, _CANDIDATES)
     found = {}
     for one, candidates in zip(given, ranked, strict=True):

@@ -9,7 +9,7 @@ from ragsweep.core.types import Chunks, Corpus, GoldenSet, Question
 from ragsweep.core.words import word_count
 from ragsweep.evaluation.evidence import cover
 from ragsweep.evaluation.trec_texts import encode_id, write_qrels
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import usual_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.evidence.quotes import whole_words
@@ -196,7 +196,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
         overlapping[n].add(chunk)
     asked = list(positives)
     texts = list(chunks)
-    code = detect_language(" ".join(questions[n].text for n in asked)[:10_000])
+    code = usual_language(questions[n].text for n in asked)
     ranked = dict(zip(asked, rank_texts([questions[n].text for n in asked], texts, code, _DEPTH), strict=True))
     rows, notes = [], Counter[str]()
     for n, found in positives.items():

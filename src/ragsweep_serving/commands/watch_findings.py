@@ -11,7 +11,7 @@ from typing import Literal
 from ragsweep.core.errors import InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import usual_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import ServedTrace
@@ -143,7 +143,7 @@ class CorpusChanges:
             return [0.0] * len(traces)
         texts = [f"{title} {text}" for title, text in zip(self.today.titles, self.today.texts, strict=True)]
         questions = list(dict.fromkeys(trace.query or trace.question for trace in traces))
-        ranked = rank_texts(questions, texts, detect_language(" ".join(texts)[:10_000]), 1)
+        ranked = rank_texts(questions, texts, usual_language(texts), 1)
         first = {text: self.today.ids[found[0]] for text, found in zip(questions, ranked, strict=True) if found}
         moved, better = self.changed | self.gone, self.new | self.changed
         return [
