@@ -167,7 +167,7 @@ class Planned(NamedTuple):
         return least if self.mean is None else math.expm1(least)
 
 
-def comparison_level(siblings: Sequence[Result], metric: str, configs: int, baseline: str = "") -> float:
+def comparison_level(siblings: Sequence[Result], metric: str, configs: int, baseline: str) -> float:
     """Return the level of a single comparison at which several comparisons with one baseline hold simultaneously.
 
     ``configs`` is the number of comparisons. If there are at least two ``siblings`` (the configs that the sweep
