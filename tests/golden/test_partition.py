@@ -76,7 +76,7 @@ def test_division_is_the_same_in_every_process_and_version() -> None:
 
 
 def test_division_and_the_number_of_other_questions_are_recorded() -> None:
-    tune = select_partition(DEMO, TUNE)
+    tune = select_partition(DEMO, TUNE, DEMO, DEMO)
     assert tune.golden.left_out == {"in partition=holdout": len(holdout(DEMO.golden.questions))}
     division = digest(DEMO.golden.questions)
     recorded = facts(tune)
@@ -89,7 +89,7 @@ def test_division_and_the_number_of_other_questions_are_recorded() -> None:
 def test_side_without_a_question_is_an_error() -> None:
     lone = Dataset("lone", corpus(), GoldenSet(questions(1)))
     with pytest.raises(InputError, match=r"partition=holdout: contains none of the chosen questions \(1 in all\); use"):
-        select_partition(lone, HOLDOUT)
+        select_partition(lone, HOLDOUT, lone, lone)
 
 
 def test_config_and_plain_sweep_use_all_and_a_search_uses_tune_or_all_of_few() -> None:
@@ -155,7 +155,7 @@ def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:
         drawn = PythonReference(60, seed).load()
         every, tune, kept = (
             {question.id for question in dataset.golden.questions}
-            for dataset in (drawn, select_partition(DEMO, TUNE, drawn), select_partition(DEMO, HOLDOUT, drawn))
+            for dataset in (drawn, *(select_partition(DEMO, side, drawn, DEMO) for side in (TUNE, HOLDOUT)))
         )
         assert not tune & held
         assert kept <= held
@@ -203,8 +203,8 @@ def test_each_sweep_and_each_config_by_itself_uses_the_holdout_once(tmp_path: Pa
 
 def held_of(count: int, first: int = 0) -> DatasetFacts:
     """Keep the holdout of a golden set of so many questions."""
-    golden = GoldenSet(questions(first + count)[first:])
-    return facts(select_partition(Dataset("d", corpus("text"), golden), HOLDOUT))
+    whole = Dataset("d", corpus("text"), GoldenSet(questions(first + count)[first:]))
+    return facts(select_partition(whole, HOLDOUT, whole, whole))
 
 
 @pytest.mark.parametrize(("first", "expected"), [(0, 4), (100, 1)])

@@ -69,17 +69,15 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
     )
 
 
-def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None, every: Dataset | None = None) -> Dataset:
+def select_partition(whole: Dataset, name: str, drawn: Dataset, every: Dataset) -> Dataset:
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
-    ``drawn`` is a sample of the dataset ``whole``; None means all of it. ``whole`` is ``every``, perhaps without its
-    unanswerable questions; ``every`` is ``whole`` by default. The side of a question depends on all questions of
-    ``every``, so that a question that a search used in a small sample is not in the holdout of a larger sample. Raises
-    InputError if no questions remain.
+    ``drawn`` is a sample of the dataset ``whole``, or all of it. ``whole`` is ``every``, perhaps without its
+    unanswerable questions. The side of a question depends on all questions of ``every``, so that a question that a
+    search used in a small sample is not in the holdout of a larger sample. Raises InputError if no questions remain.
     """
-    divided = (every or whole).golden.questions
+    divided, sample = every.golden.questions, drawn.golden
     held = set(holdout(divided))
-    sample = (drawn or whole).golden
     kept = tuple(question for question in sample.questions if (question.id in held) == (name == HOLDOUT))
     if not kept:
         raise InputError(
@@ -101,7 +99,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None, ev
     note = f"partition={name}: {size:,} of {total:,} questions (division {division.digest[:12]})"
     if name == HOLDOUT and total < ENOUGH:
         note += f"; if the set has fewer than {ENOUGH} questions, its holdout detects only large differences"
-    return replace(drawn or whole, golden=golden, notes=(*whole.notes, note), division=division)
+    return replace(drawn, golden=golden, notes=(*whole.notes, note), division=division)
 
 
 def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, ...]:

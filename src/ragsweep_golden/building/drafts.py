@@ -28,9 +28,7 @@ class Sentence(NamedTuple):
     start: int
     end: int
 
-    def draft(
-        self, question: str, answer: str, pattern: str, bloom: str, reasoning_class: str, subject: str = ""
-    ) -> Draft:
+    def draft(self, question: str, answer: str, pattern: str, bloom: str, reasoning_class: str, subject: str) -> Draft:
         """Return the draft, without a language, of a question that a rule made from this sentence."""
         place = self.document, self.start, self.end
         made = Draft(question, "", "rule", pattern, answer, subject, self.document, self.chunk, (place,), self.text)

@@ -33,9 +33,9 @@ def test_better_on_average_worse_in_one_slice() -> None:
     first = slices[0]
     assert (first.label, first.value, first.questions, first.small) == ("category", "v0", 100, False)
     found = (Reversal(1, "category", "v0", False),)
-    assert reversals(compare_with_baseline(one, 0), slices) == found
+    assert reversals(compare_with_baseline(one, 0), slices, (0, 1)) == found
     other = turned(one)
-    assert reversals(compare_with_baseline(other, 0), by_slice(other, labelled(other, 4))) == found
+    assert reversals(compare_with_baseline(other, 0), by_slice(other, labelled(other, 4)), (0, 1)) == found
     assert [bool(s.better[1]) for s in slices] == [False, True, True, True]
 
 
@@ -61,7 +61,7 @@ def test_an_unsure_loss_in_a_slice_is_a_warning_that_is_marked() -> None:
     one = normal(2, 80)
     one.values[1] = one.values[0] + np.tile([0.3, -0.02], 40) + np.random.default_rng(0).normal(0, 1e-3, 80)
     slices = by_slice(one, labelled(one, 2))
-    (found,) = reversals(compare_with_baseline(one, 0), slices)
+    (found,) = reversals(compare_with_baseline(one, 0), slices, (0, 1))
     assert (found.value, found.exposed, bool(slices[1].worse[1])) == ("v1", True, False)
 
 

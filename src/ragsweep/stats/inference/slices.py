@@ -62,17 +62,15 @@ def by_slice(
     return tuple(found)
 
 
-def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
+def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]) -> tuple[Reversal, ...]:
     """Find the configs that are shown to be better than the baseline on average but seem worse in a slice.
 
-    The result is in the order of ``slices``. ``rows`` maps each row of a slice to its row in ``overall``; None means
-    that a slice has all rows.
+    The result is in the order of ``slices``. ``rows`` maps each row of a slice to its row in ``overall``.
     """
-    among = range(len(overall.better)) if rows is None else rows
     return tuple(
         Reversal(config, one.label, one.value, one.small, bool(one.exposed[n]))
         for one in slices
-        for n, config in enumerate(among)
+        for n, config in enumerate(rows)
         if one.seems_worse[n] and overall.better[config]
     )
 
