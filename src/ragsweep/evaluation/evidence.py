@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.identity import Spec
-from ragsweep.core.question_results import Numbers
+from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.core.types import (
     NO_CHUNK,
     Chunks,
@@ -44,6 +44,7 @@ class Overlaps(NamedTuple):
     chunk: Numbers
     start: Numbers
     end: Numbers
+    share: Doubles  # the length of the span, as a share of the length of the place
 
 
 class EvidenceTokens(NamedTuple):
@@ -155,10 +156,9 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
             fact = f"{fact}; the chunker's split must cover all text"
             faults.add(labels[n].where, fact)
     faults.raise_any()
-    share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
     best = np.zeros(len(places.evidence))
-    np.maximum.at(best, touches.place, share)
-    covers = share >= np.minimum(threshold, best)[touches.place]
+    np.maximum.at(best, touches.place, touches.share)
+    covers = touches.share >= np.minimum(threshold, best)[touches.place]
     size = max(len(chunks), 1)
     pairs = np.unique(places.evidence[touches.place[covers]] * size + touches.chunk[covers])
     counts = count_tokens(chunks) if counts is None else counts
@@ -183,8 +183,8 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
     whole = places.whole[place]
     start = np.where(whole, 0, np.maximum(spans.start[chunk], places.start[place]))
     end = np.where(whole, 1, np.minimum(spans.end[chunk], places.end[place]))
-    kept = end > start
-    return Overlaps(place[kept], chunk[kept], start[kept], end[kept])
+    place, chunk, start, end = (column[end > start] for column in (place, chunk, start, end))
+    return Overlaps(place, chunk, start, end, (end - start) / (places.end - places.start)[place])
 
 
 def count_tokens(chunks: Chunks) -> Numbers:

@@ -71,10 +71,8 @@ def _rounded(values: Doubles, lacking: NDArray[np.bool_] | None = None) -> Doubl
 
 
 def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
-    places, touches = coverage.places, coverage.touches
-    share = (touches.end - touches.start) / (places.end - places.start)[touches.place]
     largest = np.zeros(len(coverage.question))
-    np.maximum.at(largest, places.evidence[touches.place], share)
+    np.maximum.at(largest, coverage.places.evidence[coverage.touches.place], coverage.touches.share)
     return np.where(largest >= threshold, 1.0, np.minimum(largest.round(3), 0.999))
 
 
