@@ -41,10 +41,10 @@ class LegComparison:
     better: bool
     wins: int
     losses: int
-    label: str = ""  # of the slice; "" for all questions
-    value: str = ""
-    small: bool = False  # whether the slice has fewer than 20 questions
-    higher_is_better: bool = True
+    label: str  # of the slice; "" for all questions
+    value: str
+    small: bool  # whether the slice has fewer than 20 questions
+    higher_is_better: bool
 
     @property
     def lead(self) -> float:
@@ -142,7 +142,7 @@ class LongerContext:
     tokens_before: float
     tokens_after: float
     keys: tuple[str, ...]
-    equal: tuple[str, ...] = ()
+    equal: tuple[str, ...]
 
 
 class DistractorLoss(NamedTuple):

@@ -65,7 +65,7 @@ class Correction:
     means: Doubles
     judged: Differences
     labels: int  # smallest number of labels of any config
-    note: str = ""
+    note: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +94,14 @@ class SweepComparison:
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice
-    rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that lowers no score
-    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by metric, except the deciding one
-    skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
-    left_out: tuple[ExcludedConfig, ...] = ()
-    declared: str | None = None  # the name of the declared baseline, even if it is left out
+    rises_with: tuple[str, ...]  # keys that lengthen the choice's context, if that lowers no score
+    others: Mapping[str, tuple[Matrix, Differences]]  # by metric, except the deciding one
+    skipped: Mapping[str, str]  # metric -> why it is not compared
+    left_out: tuple[ExcludedConfig, ...]
+    declared: str | None  # the name of the declared baseline, even if it is left out
+    concentration: Concentration | None  # None if no few documents or questions dominate
+    variance: Mapping[int, VarianceShares]  # by row; empty if nothing is repeated
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
-    concentration: Concentration | None = None  # if few documents or questions dominate
-    variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # by row; if anything is repeated
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # by metric with human labels
     uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is not corrected
 

@@ -159,8 +159,8 @@ class PairMetric:
     unit: str
     p_holm: float
     slices: Sequence[PairSlice]
-    variance: VarianceShares | None = None  # if anything is repeated
-    correction: PairCorrection | None = None  # if the metric has labels
+    variance: VarianceShares | None  # None if nothing is repeated
+    correction: PairCorrection | None  # None if the metric has no labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ questions are solved by just one of the two configs, and only these are tested.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ class ContextEffect:
     kinds: Mapping[str, str]
     left_out: int
     always_abstains: bool
-    weights: Mapping[str, float] = field(default_factory=dict)  # of the compared questions; if empty, all are equal
+    weights: Mapping[str, float]  # of the compared questions; if empty, all are equal
 
     @cached_property
     def counts(self) -> dict[str, int]:

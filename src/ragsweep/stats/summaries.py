@@ -47,8 +47,8 @@ class ScoreTable:
     metrics: Sequence[Metric]
     values: Doubles  # (metrics, questions)
     reasons: Sequence[ReasonCodes]
-    weights: Doubles | None = None
-    unanswered: Flags | None = None
+    weights: Doubles | None
+    unanswered: Flags | None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
         """Return each metric's summary, by name, over the questions with the indices ``chosen`` (None means all)."""

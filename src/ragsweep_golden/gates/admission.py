@@ -29,7 +29,7 @@ class Admission(NamedTuple):
     title: str
     found: tuple[str, ...]
     measured: int
-    note: str = ""
+    note: str
 
     @property
     def share(self) -> float:

@@ -46,8 +46,8 @@ class GateResult(NamedTuple):
     value: float
     rule: GateRule
     verdict: str
-    note: str = ""
-    faults: tuple[Fault, ...] = ()
+    note: str
+    faults: tuple[Fault, ...]
 
 
 class Profile(NamedTuple):

@@ -146,7 +146,7 @@ class Measured:
     """
 
     value: float
-    note: str = ""
+    note: str
     is_least: bool = False
     faults: tuple[Fault, ...] = ()
     each: tuple[tuple[float, Fault], ...] = ()

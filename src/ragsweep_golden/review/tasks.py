@@ -120,7 +120,7 @@ class Review:
     journal: Journal
     tasks: Sequence[Mapping[str, Any]]
     who: str
-    recovered: int = 0
+    recovered: int
     _given: list[Judgement] = field(default_factory=list)  # the judgements that are not undone, in order
     _lock: Lock = field(default_factory=Lock)
 

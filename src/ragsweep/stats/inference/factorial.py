@@ -36,8 +36,8 @@ class Effect:
     low: float
     high: float
     standard_error: float
-    note: str = ""
-    exposed: bool = False
+    note: str
+    exposed: bool
 
 
 @dataclass(frozen=True)
