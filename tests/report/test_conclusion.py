@@ -109,6 +109,16 @@ def with_tokens(one: Result, tokens: np.ndarray) -> Result:
     return changed(one, metrics=metrics, questions=one.questions.with_columns({"context_tokens": tokens.tolist()}))
 
 
+def test_a_cost_is_stated_in_its_currency() -> None:
+    same = [one_metric(name, BASE, cost_per_1000=cost) for name, cost in (("a", 2.0), ("b", 1.0))]
+    costs = [replace(one.summaries.metrics["cost_per_1000"], unit="EUR") for one in same]
+    priced = [
+        changed(one, metrics={**one.summaries.metrics, "cost_per_1000": cost})
+        for one, cost in zip(same, costs, strict=True)
+    ]
+    assert "the cheapest, with a cost of 1.0 EUR per 1,000 questions" in sentence(decide(*priced))
+
+
 @pytest.mark.parametrize("baseline", [None, "a"])
 @pytest.mark.parametrize("known", [False, True])
 def test_of_equal_scores_the_choice_is_called_the_cheapest_only_if_it_is(known: bool, baseline: str | None) -> None:

@@ -196,7 +196,8 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
 
 
 def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
-    return PRICED[cost].format(number(verdict.costs.values[cost][row], "-"))
+    currency = verdict.results[row].summaries.metrics[cost].unit if cost == "cost_per_1000" else ""
+    return PRICED[cost].format(f"{number(verdict.costs.values[cost][row], '-')} {currency}".rstrip())
 
 
 def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
