@@ -12,6 +12,7 @@ import os
 import shlex
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,15 +150,20 @@ class Mlflow:
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
 
     def open_sweep(
-        self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None, started: float = 0.0
+        self,
+        name: str,
+        tags: Mapping[str, str],
+        parameters: Mapping[str, str],
+        adopt: str | None,
+        span: tuple[float, float] = (0.0, 0.0),
     ) -> str:
         """Create a sweep's parent run or, if ``adopt`` is a run's id, reopen that run as the parent; return its id.
 
-        ``started`` is the time at which a new run begins; 0 means now.
+        ``span`` is the time at which a new run starts, and the time at which `close_sweep` ends the run; 0 means now.
         """
         with self._connection.opened():
-            run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"}, started)
-            self._connection.parents[run.id] = run
+            run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"}, span[0])
+            self._connection.parents[run.id] = replace(run, ended=span[1])
             contents.log_values(self._connection, run, parameters, {}, {})
             return run.id
 
@@ -169,9 +175,8 @@ class Mlflow:
         metrics: Mapping[str, float],
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
-        ended: float = 0.0,
     ) -> None:
-        """Write a sweep's results to the parent run, and then end the run with ``status``, at ``ended`` (0: now).
+        """Write a sweep's results to the parent run, and then end the run with ``status``.
 
         If writing fails, the run is not ended, so that `ragsweep sync` can complete it. ``status`` is FINISHED, FAILED
         or KILLED. If a sweep is closed again, only changed metrics get a second value.
@@ -185,8 +190,9 @@ class Mlflow:
             if dataset:
                 contents.log_dataset(self._connection, run_id, dataset)
             written = {**artifacts, **files.long_tags(tags or {})}
-            files.write(self._connection.parent(run_id).artifacts, written, self.uri)
-            self._client.set_terminated(run_id, status, _milliseconds(ended))
+            parent = self._connection.parent(run_id)
+            files.write(parent.artifacts, written, self.uri)
+            self._client.set_terminated(run_id, status, _milliseconds(parent.ended))
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
         """Map the name of each job in ``jobs`` (None: of every job of the sweep) to the job's run.

@@ -67,12 +67,16 @@ requests are not retried; `ragsweep sync` sends records that are missing from ML
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that is being written; ``before`` is its state when it was reopened, or None for a new run."""
+    """A run that is being written; ``before`` is its state when it was reopened, or None for a new run.
+
+    ``ended`` is the time at which its evaluation ended, if the run is written later, else 0.
+    """
 
     id: str
     experiment: str
     artifacts: str
     before: Run | None = None
+    ended: float = 0.0
 
     @classmethod
     def of(cls, run: Run, before: Run | None = None) -> OpenRun:

@@ -27,7 +27,12 @@ class NoTracking:
         return ""
 
     def open_sweep(
-        self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None, started: float = 0.0
+        self,
+        name: str,
+        tags: Mapping[str, str],
+        parameters: Mapping[str, str],
+        adopt: str | None,
+        span: tuple[float, float] = (0.0, 0.0),
     ) -> str:
         """Return ``adopt``, or "" if it is None."""
         return adopt or ""
@@ -56,7 +61,6 @@ class NoTracking:
         metrics: Mapping[str, float],
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
-        ended: float = 0.0,
     ) -> None:
         """Do nothing."""
 

@@ -33,12 +33,13 @@ class RunContents(Protocol):
         """Return the content of the run of a single config in the tracker."""
 
 
-def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
+def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None, ended: float = 0.0) -> str:
     """Open a sweep's parent run and return its id: reuse the run ``adopt`` or, if ``adopt`` is None, create a run.
 
-    The ledger records the id only if the sweep is assigned to this tracker.
+    ``ended`` is the time at which a sweep that is sent later ended; 0 if the sweep is running. The ledger
+    records the id only if the sweep is assigned to this tracker.
     """
-    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, adopt, sweep.created)
+    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, adopt, (sweep.created, ended))
     if sweep.tracker == tracker.identity:
         ledger.set_parent(sweep.id, parent)
     return parent
@@ -200,14 +201,14 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
         return []
     if here and not parent:
         ledger.forget_runs(sweep.id)
-    parent = open_parent(ledger, tracker, sweep, parent)
+    ended = max((_span(record)[1] for record in records), default=0.0)
+    parent = open_parent(ledger, tracker, sweep, parent, ended)
     _upload(ledger, tracker, missing, parent, here)
     content, status = contents.of_sweep(sweep, trials)
     runs = {} if here else {job: child.run_id for job, child in tracker.children(parent).items()}
     _complete_children(tracker, lambda job: _tracked_run(ledger, sweep, job) if here else runs.get(str(job)), content)
     _tag_names(ledger, tracker, parent, sweep.id)
-    ended = max((_span(record)[1] for record in records), default=0.0)
-    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset, ended)
+    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     if here:
         ledger.set_status(sweep.id, status)
     return missing
