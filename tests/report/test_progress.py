@@ -11,7 +11,7 @@ from rich.progress import Progress
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.report import progress
 from ragsweep.report.terminal import Terminal
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.executor import Executor
 
@@ -105,7 +105,7 @@ def test_stage_that_failed_is_shown_no_longer(clock: Clock) -> None:
     def broken(work: StageContext, rows: Rows) -> int:
         raise CallFailed("http://host failed", "refused")
 
-    with pytest.raises(CallFailed):
+    with pytest.raises(EndpointFailed):
         executor.get(Node("retrieve", Spec("x", "1"), (), broken))
     clock.now += 100
     shown.show()
