@@ -340,6 +340,19 @@ def test_anchors_of_our_own_table_are_found_as_passages_are(tmp_path: Path) -> N
     assert (found.exact, found.near, found.unfound) == (1, 1, [("2", anchors[2])])
 
 
+def test_two_anchors_of_our_own_table_that_mark_the_same_passage_become_one(tmp_path: Path) -> None:
+    corpus = Corpus(["oak.md"], [""], ["It is old. Oaks grow to 30 metres here, where nobody cuts them down."])
+    row = {
+        "id": 1,
+        "question": "How tall?",
+        "document": "oak.md",
+        "anchor": "Oaks grow to thirty metres here, where nobody",
+    }
+    (tmp_path / "own.csv").write_text(table_of(row, {**row, "anchor": row["anchor"].replace("thirty", "XXX")}))
+    (entry,) = import_file(tmp_path / "own.csv", "auto", corpus).entries
+    assert len(entry["evidence"]) == 1
+
+
 def test_columns_are_named_in_the_command(cwd: Path) -> None:
     Path("own.csv").write_text(table_of({"User query": Q, "Gold": A}), encoding="utf-16")
     assert golden(["import", "own.csv", "out=set.jsonl", "question=User query", "reference=Gold"]) == 0

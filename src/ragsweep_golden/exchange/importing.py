@@ -170,7 +170,10 @@ def _import_table(
 
 
 def _correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: Imported) -> None:
-    """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found."""
+    """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found.
+
+    A label that then marks the same quote as another label of its entry is removed.
+    """
     labels = [(entry, label) for entry in entries for label in entry.get("evidence", ())]
     wrong = [(entry, label) for entry, label in labels if locate_label(label, corpus) is None]
     imported.exact += sum("anchor" in label for _, label in labels) - sum("anchor" in label for _, label in wrong)
@@ -180,6 +183,8 @@ def _correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported:
         if quoted := _label(one, found, entry, corpus, imported):
             label.pop("start", None)
             label.update(quoted)
+            if sum(one | {"grade": 1} == label | {"grade": 1} for one in entry["evidence"]) > 1:
+                entry["evidence"].remove(label)
 
 
 def _read_drafts(
