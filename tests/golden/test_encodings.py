@@ -156,6 +156,13 @@ def test_a_page_of_utf_8_that_is_not_decodable_as_the_table_is_not_to_be_saved_a
     assert faults.found == [f"{tmp_path / 'a.txt'}: byte 11 (0x81) is not valid CP932; {way}"]
 
 
+def test_a_line_of_utf_8_in_a_file_of_another_encoding_does_not_make_the_file_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(f"{JAPANESE}\n".encode("cp932") + f"{JAPANESE}\n".encode())
+    faults = collect_faults("cp932")
+    assert len([*read_lines(tmp_path / "a.jsonl", faults)]) == 1
+    assert "; the line is valid UTF-8: " in faults.found[0]
+
+
 def test_a_fault_names_only_the_key_that_sets_the_encoding_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text(CORPUS, encoding="windows-1252")
     with pytest.raises(InputError, match=r"corpus\.jsonl:1: byte 29 .* is not valid UTF-8; save the file as UTF-8$"):
