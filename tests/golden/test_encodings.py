@@ -163,6 +163,16 @@ def test_a_line_of_utf_8_in_a_file_of_another_encoding_does_not_make_the_file_ut
     assert "; the line is valid UTF-8: " in faults.found[0]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "data"), [("utf-16-le", "an oak".encode("utf-16-le")[:-1]), ("iso-2022-jp", b"\x1b$B!")]
+)
+def test_a_damaged_file_that_is_utf_8_by_chance_is_not_called_utf_8(encoding: str, data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(data)
+    faults = collect_faults(encoding)
+    assert read_text(tmp_path / "a.txt", faults) == ""
+    assert faults.found[0].endswith("; save the file as UTF-8, or correct dataset.encoding")
+
+
 def test_a_fault_names_only_the_key_that_sets_the_encoding_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text(CORPUS, encoding="windows-1252")
     with pytest.raises(InputError, match=r"corpus\.jsonl:1: byte 29 .* is not valid UTF-8; save the file as UTF-8$"):

@@ -183,6 +183,11 @@ def _decodes(data: bytes, encoding: str) -> bool:
     return True
 
 
+def _is_utf_8(data: bytes) -> bool:
+    """Return whether the bytes are valid UTF-8, and not by chance, as UTF-16 and ISO 2022 may be."""
+    return b"\0" not in data and _ESCAPE not in data and _decodes(data, "utf-8")
+
+
 def read_bytes(path: Path, faults: Faults) -> bytes:
     """Return the content of a file, unzipped if its name ends in ".gz"; b"" after a fault."""
     with _errors_as_faults(path, faults), _open(path) as (file, most):
@@ -206,14 +211,13 @@ def _decoded(data: bytes, encoding: str, path: Path, faults: Faults, line: int =
         fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {encoding.upper()}"
         way = "correct" if encoding == faults.encoding else "name its encoding, such as windows-1252, with"
         way = f"save the file as UTF-8{f', or {way} {faults.key}' if faults.key else ''}"
-        if encoding == faults.encoding and _decodes(data, "utf-8"):
+        if encoding == faults.encoding and _is_utf_8(data):
             what = "line" if line else "file"
             way = f"the {what} is valid UTF-8: omit {faults.key}, and save the other files as UTF-8, too"
         faults.add(f"{path}:{line}" if line else str(path), f"{fact}; {way}")
         return ""
-    # Single lines, UTF-16 and ISO 2022 may be valid UTF-8 by chance.
-    is_whole = not line and b"\0" not in data and _ESCAPE not in data
-    if is_whole and encoding == faults.encoding and _decodes(data, "utf-8") and text != data.decode():
+    # A single line may be valid UTF-8 by chance.
+    if not line and encoding == faults.encoding and _is_utf_8(data) and text != data.decode():
         faults.note(path.name, f"valid UTF-8, but read as {encoding} because of {faults.key}")
     return text
 
