@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -195,6 +196,9 @@ def test_the_sign_of_a_product_means_that_all_combinations_were_swept() -> None:
     assert swept([*grid[:3], config(3, 0.5, 3, k="5")]) == "k = 3, 5; b = 1, 2"
     many = [config(n, 0.5, n, k=str(n), b=str(n % 2)) for n in range(9)]
     assert swept(many) == "k; b = 0, 1"
+    values = list(product("012345", repeat=4))[:1001]
+    large = [config(n, 0.5, n, **dict(zip("abcd", one, strict=True))) for n, one in enumerate(values)]
+    assert swept(large).endswith(" (1,001 of 1,080 combinations)")
 
 
 def test_configs_whose_settings_differ_have_different_cells() -> None:

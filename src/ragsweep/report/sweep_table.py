@@ -105,7 +105,7 @@ def swept(results: Sequence[Result]) -> str:
         for key, name in short_keys(keys).items()
     )
     is_part = is_crossed and not is_grid and len(digits) == len(keys)
-    return f"{listed} ({len(combinations)} of {grid:,} combinations)" if is_part else listed
+    return f"{listed} ({len(combinations):,} of {grid:,} combinations)" if is_part else listed
 
 
 def sweep_table(
