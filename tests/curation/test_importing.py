@@ -269,6 +269,19 @@ def test_a_table_of_our_own_columns_without_documents_has_its_evidence_in_texts(
         table(tmp_path, [row | {"contexts": "['a' 'b']"}])
 
 
+@pytest.mark.parametrize("again", ["How tall?", ""])
+def test_rows_of_a_question_in_named_columns_are_read_like_those_of_our_own_columns(again: str, tmp_path: Path) -> None:
+    file, columns = tmp_path / "given.csv", {"id": "nr", "question": "Frage", "documents": "Seite", "passages": "Zitat"}
+    lines = ["nr,Frage,Seite,Zitat,Urteil", f"1,How tall?,alder,{ALDER},gut", f"1,{again},copy,{YEW},knapp"]
+    file.write_text("\n".join(lines))
+    (entry,) = import_file(file, "auto", CORPUS, columns).entries
+    assert [label["document"] for label in entry["evidence"]] == ["alder", "copy"]
+    assert entry["notes"] == "Urteil: gut; Urteil: knapp"
+    file.write_text("\n".join([*lines, f"1,How old?,yew,{YEW},gut"]))
+    with pytest.raises(InputError, match=r'csv:4: question "1" has a different "Frage" in .*csv:2; rows with the same'):
+        import_file(file, "auto", CORPUS, columns)
+
+
 def test_passages_of_an_unanswerable_question_are_no_evidence(tmp_path: Path) -> None:
     record = {"id": "q1", "question": HOW_TALL, "answerable": False, "reference": "", "contexts": [ALDER]}
     for found in (imported(tmp_path, [record]), table(tmp_path, [record])):

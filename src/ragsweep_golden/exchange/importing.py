@@ -36,9 +36,8 @@ from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
 
 AUTO = "auto"
-RowDraft = tuple[Row, RecordDraft]
-
 NAMED = "columns"  # the format in which the command line names the fields
+RowDraft = tuple[Row, RecordDraft]
 _HOP = re.compile(r"\A<\d+-hop>\s+")  # ragas puts it before the passages of multi-hop questions
 
 
@@ -94,6 +93,7 @@ def import_file(
     if found == "csv" and is_table(path):
         return _import_table(path, seen, imported, rows, corpus, faults)
     drafts = _read_drafts(rows, layout, imported, faults, corpus.position if corpus else ())
+    drafts = _merged(drafts, columns or {}, faults) if named else drafts
     faults.raise_any()
     _add_evidence([draft for _, draft in drafts], corpus, imported)
     unique = UniqueIds("question")
@@ -228,6 +228,22 @@ def _read_drafts(
     return drafts
 
 
+def _merged(drafts: Sequence[RowDraft], columns: Mapping[str, str], faults: Faults) -> list[RowDraft]:
+    """Return a draft for each id, with the passages and notes of its rows; other fields that differ are faults."""
+    merged: dict[str, RowDraft] = {}
+    for row, draft in drafts:
+        first, earlier = merged.setdefault(name := normal_id(draft.entry["id"]), (row, draft))
+        if first is row:
+            continue
+        both = [one.entry.pop("notes") for one in (earlier, draft) if one.entry.get("notes")]
+        for key in (key for key, given in draft.entry.items() if given != earlier.entry.get(key)):
+            fact = f'question "{name}" has a different "{columns.get(key, key)}" in {first.where}'
+            faults.add(row.where, f"{fact}; rows with the same id must agree")
+        notes = {"notes": "; ".join(dict.fromkeys("; ".join(both).split("; ")))} if both else {}
+        merged[name] = first, RecordDraft(earlier.entry | notes, [*earlier.passages, *draft.passages])
+    return list(merged.values())
+
+
 def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
     """Add the texts of each draft to its entry as evidence, if they are found in the corpus.
 
@@ -274,12 +290,11 @@ def _label(
         return None
     place = found[one]
     anchor, start = quote(place, str(entry.get("question")), str(entry.get("reference") or ""), corpus)
+    note = ""
     if place.shared < 1:
         note = f'evidence is the nearest passage, with {place.shared:.0%} of the words of "{one.text[:60]}"'
     elif place.others:
         note = f"evidence is also in {counted(place.others, 'other document')}"
-    else:
-        note = ""
     if note:
         entry["notes"] = "; ".join(filter(None, [entry.get("notes"), note]))
     document = corpus.ids[place.document]
