@@ -209,6 +209,13 @@ def test_configs_whose_settings_differ_have_different_cells() -> None:
     assert len(set(swept(results).removeprefix("k1 = ").split(", "))) == len(values)
 
 
+def test_auto_is_shown_as_in_the_names_of_configs_and_not_as_the_language_that_it_selected() -> None:
+    first, second = config(1, 0.5, 1, language="french"), config(2, 0.5, 2, language="french")
+    results = [changed(first, overrides=("language=auto",)), second]
+    assert swept(results) == "language = auto, french"
+    assert {row[1] for row in sweep_table(results, ["ndcg"]).rows} == {"auto", "french"}
+
+
 def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_metric() -> None:
     names = {"ndcg": "context_ndcg", "tokens": "context_tokens", "recall": "latency_p95_ms"}
     results = [

@@ -24,6 +24,7 @@ MOST_VALUES = 6
 """Maximum number of listed values of a setting."""
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
+AUTO = "auto"
 DELETED = "~"
 """The value of a setting whose key an override deletes."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
@@ -67,11 +68,11 @@ class Column(NamedTuple):
 def settings(result: Result) -> dict[str, str]:
     """Return a config's overrides, without those that cannot change a score: key -> value, both as strings.
 
-    The value of a deleted key is `DELETED`.
+    The value of a deleted key is `DELETED`. The value "auto" is kept, as in the config's name.
     """
     lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
     given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
-    return {key: result.run.parameters.get(key, value) for key, value in given.items()}
+    return {key: value if value == AUTO else result.run.parameters.get(key, value) for key, value in given.items()}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
