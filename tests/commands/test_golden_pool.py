@@ -9,10 +9,12 @@ import pytest
 
 from ragsweep.commands.compare import compare
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.parts.datasets import PythonReference
+from ragsweep.parts.datasets.own_format import BUNDLED_QUESTIONS
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
-from support import read_rows
+from support import read_rows, write_rows
 from support.commands import CORPUS, GOLDEN, evaluate, write_dataset
 from support.results import changed, changed_table, record_sweep
 
@@ -90,6 +92,21 @@ def test_copies_that_the_evaluation_counts_are_judged(cwd: Path, capsys: pytest.
     assert compare([f"{PARENT[:6]}#1", f"{PARENT[:6]}#2", "--path", ".", "--json"]) == 0
     printed = capsys.readouterr().out
     assert json.loads(printed[printed.index("{") :])["judged"]["share"] == 1
+
+
+def test_a_given_corpus_of_the_bundled_set_counts_the_same_copies(cwd: Path) -> None:
+    session = Session(folder=cwd)
+    session.evaluator.executor.store = open_store(cwd / "stages", print)
+    words = ["dataset=python_reference", "dataset.limit=40", "retriever=bm25", "tracking=none"]
+    record_sweep(cwd, PARENT, *(evaluate(session, *words, *more) for more in ([], ["retriever.b=.1"])))
+    corpus = PythonReference(None, 0).load().corpus
+    rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+    write_rows(cwd / "corpus.jsonl", [{"id": name, "title": title, "text": text} for name, title, text in rows])
+    pools = []
+    for n, more in enumerate([[], ["corpus=corpus.jsonl"]]):
+        assert golden(["pool", PARENT[:6], f"golden={BUNDLED_QUESTIONS}", f"out={n}.jsonl", "--path", ".", *more]) == 0
+        pools.append(read_rows(cwd / f"{n}.jsonl"))
+    assert pools[0] == pools[1]
 
 
 def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

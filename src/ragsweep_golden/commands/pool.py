@@ -187,17 +187,17 @@ def collect(set_: GoldenSet, found: Mapping[str, Mapping[str, Sequence[DocumentS
 
 def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, bool]:
     """Return the corpus of a sweep, and whether an anchor also marks its occurrences in other documents."""
-    corpus = inputs.given_corpus
-    if corpus is None:
-        if (dataset := session.recorded_dataset(result)) is None:
-            raise InputError(
-                "the corpus of the sweep is missing or has changed; specify the original: corpus=FOLDER or FILE"
-            )
-        return dataset.corpus, dataset.golden.repeated_passages
-    if corpus.digest != result.run.dataset.corpus_digest:
+    dataset, corpus = session.recorded_dataset(result), inputs.given_corpus
+    if corpus and corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
             f"corpus={place}: the sweep searched another corpus or another version of it; omit corpus= to use that one"
+        )
+    if dataset:
+        return dataset.corpus, dataset.golden.repeated_passages
+    if corpus is None:
+        raise InputError(
+            "the corpus of the sweep is missing or has changed; specify the original: corpus=FOLDER or FILE"
         )
     return corpus, bool(result.run.config["dataset"].get("repeated_passages"))
 
