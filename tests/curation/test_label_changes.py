@@ -10,7 +10,8 @@ import pytest
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.golden.anchors import Span, resolve
 from ragsweep_golden.evidence.quotes import shortest_anchor
-from ragsweep_golden.labels.changes import AMBIGUOUS, DELETED, EDITED, MOVED, Verification, verify_labels
+from ragsweep_golden.labels.changes import AMBIGUOUS, DELETED, EDITED, MOVED, Verification, repair, verify_labels
+from ragsweep_golden.sets.entries import as_label
 from support.inputs.mutated_documents import Mutated, mutate
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n\nThe birch measures 20 metres, and is pale.\n"
@@ -115,6 +116,19 @@ def test_another_encoding_only_renumbers_starts() -> None:
         new = found.renumbered.get(label)
         if old:
             assert resolve(after.texts[0], "café is", new.start)
+
+
+@pytest.mark.parametrize("before", [TEXT.replace("\n", "\r\n"), f"A line that is gone.\n{TEXT}"])
+@pytest.mark.parametrize("with_old", [True, False])
+def test_the_provenance_of_an_unchanged_label_follows_its_passage(before: str, with_old: bool) -> None:
+    passage, question = "The alder measures 10 metres. It grows beside water.", Question("q", "?", evidence=(GROWS,))
+    spans = [(text.index(passage), text.index(passage) + len(passage)) for text in (before, TEXT)]
+    stated, wanted = ({"document": "trees", "start": start, "end": end} for start, end in spans)
+    entry = {"evidence": [as_label(GROWS)], "content": {"passage": passage}, "provenance": stated}
+    old, new = corpus(trees=before) if with_old else None, corpus(trees=TEXT)
+    found = verify_labels([question], new, old)
+    repair([entry], [question], found, new, old)
+    assert (found.changes, entry["provenance"]) == ([], wanted)
 
 
 WORDS = [f"{a}{b}" for a in ("stone", "river", "cloud", "ember", "fern") for b in ("ing", "ed", "ful", "ly", "é", "s")]

@@ -260,20 +260,18 @@ def repair(
         mine = changes.get(question.id, [])
         for change in mine:
             if change.new:
-                old_label, new_label = as_label(change.old), as_label(change.new)
-                entry["evidence"][change.number] = new_label
-                _follow(entry, change.old, new_label, corpus, found.renamed)
+                entry["evidence"][change.number] = new_label = as_label(change.new)
+                _follow(entry, change.old, change.new, corpus, found.renamed)
                 line: dict[str, Any] = {"who": "ragsweep golden verify", "when": when, "what": f"label {change.kind}"}
-                line |= {"old": old_label, "new": new_label, "corpus": digests}
+                line |= {"old": as_label(change.old), "new": new_label, "corpus": digests}
                 audit = entry.get("audit") or {}
                 entry["audit"] = audit | {"reviews": [*(audit.get("reviews") or []), line]}
+        _correct_span(entry, corpus)
         if stated and all(change.new for change in mine):
             entry["validation"] = entry["validation"] | {"corpus_digest": corpus.digest}
 
 
-def _follow(
-    entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
-) -> None:
+def _follow(entry: dict[str, Any], old: Evidence, new: Evidence, corpus: Corpus, renamed: Mapping[str, str]) -> None:
     """Update an entry's provenance after a repair of a label, if the provenance names the old label's document.
 
     The provenance gets the document of the new label; ``start`` and ``end`` become the span of the entry's passage
@@ -282,11 +280,21 @@ def _follow(
     """
     if value(entry, "provenance", "document") != old.document:
         return
-    places = resolve(corpus.texts[corpus.position[new["document"]]], str(value(entry, "content", "passage") or ""))
+    places = resolve(corpus.texts[corpus.position[new.document]], str(value(entry, "content", "passage") or ""))
     start, end = places[0] if len(places) == 1 else (None, None)
-    place = {"document": new["document"], "start": start, "end": end}
+    place = {"document": new.document, "start": start, "end": end}
     chunk = entry["provenance"].get("chunk_id")
-    if chunk and new["document"] != old.document:
-        is_renamed = renamed.get(old.document) == new["document"]
-        place["chunk_id"] = f"{new['document']}#{chunk.rpartition('#')[2]}" if is_renamed else None
+    if chunk and new.document != old.document:
+        is_renamed = renamed.get(old.document) == new.document
+        place["chunk_id"] = f"{new.document}#{chunk.rpartition('#')[2]}" if is_renamed else None
     entry["provenance"] = entry["provenance"] | place
+
+
+def _correct_span(entry: dict[str, Any], corpus: Corpus) -> None:
+    """Correct the span in an entry's provenance if the passage is elsewhere in the document; null if in two places."""
+    document, start, end = (value(entry, "provenance", name) for name in ("document", "start", "end"))
+    text, passage = text_of(corpus, document) or "", str(value(entry, "content", "passage") or "")
+    is_stated = isinstance(start, int) and isinstance(end, int)
+    if is_stated and canonical(passage) not in canonical(text[start:end]) and (places := resolve(text, passage)):
+        start, end = places[0] if len(places) == 1 else (None, None)
+        entry["provenance"] = entry["provenance"] | {"start": start, "end": end}
