@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ragsweep.golden import partition
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan
@@ -73,10 +74,15 @@ def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed
     assert all_trials.rows > 3 * one.rows
 
 
-def test_a_reference_that_is_worse_is_planned_beside_the_finalists(typed: list[str]) -> None:
+def test_a_reference_that_is_worse_is_planned_beside_the_finalists(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     more = (*typed, "retriever=bm25", "llm=extractive", "~metrics.semantic_similarity", "top_k=range(1,9)")
     more = (*more, "partition=tune", "hydra.sweeper.n_trials=3")
-    alone, one, all_trials = (bound(*more, f"finalists={most}").stages["generate"].rows for most in (0, 1, 5))
+    alone, too_few = (bound(*more, f"finalists={most}").stages["generate"].rows for most in (0, 5))
+    assert too_few == alone > 0  # a set of fewer than 300 questions has no finalists
+    monkeypatch.setattr(partition, "ENOUGH", 1)
+    one, all_trials = (bound(*more, f"finalists={most}").stages["generate"].rows for most in (1, 5))
     assert (one, all_trials) == (alone // 3 * 5, alone // 3 * 6)
 
 

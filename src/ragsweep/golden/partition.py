@@ -69,6 +69,15 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
     )
 
 
+def is_held_back(name: str, questions: int, left_out: Mapping[str, int]) -> bool:
+    """Return whether only the tune questions of a set that is large enough for a holdout are evaluated.
+
+    ``questions`` is the number of evaluated questions; ``left_out`` maps reasons to numbers of questions left out.
+    """
+    left = left_out.get(f"in partition={HOLDOUT}", 0)
+    return name == TUNE and left > 0 and questions + left >= ENOUGH
+
+
 def select_partition(whole: Dataset, name: str, drawn: Dataset, every: Dataset) -> Dataset:
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 

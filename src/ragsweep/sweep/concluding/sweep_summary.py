@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragsweep.core.results import PARTIAL, Failure, Result, Run, objectives, pareto_front
-from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
+from ragsweep.core.results import PARTIAL, Failure, Result, objectives, pareto_front
+from ragsweep.golden.partition import is_held_back
 from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import short
 from ragsweep.stats.comparable import is_complete
@@ -70,7 +70,9 @@ def choose(
     least one other config is always allowed. Return [] if ``most`` is 0, if there is no comparison, if the search used
     all questions, or if the golden set is too small for a holdout.
     """
-    if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
+    facts = results[0].run.dataset
+    is_held = is_held_back(facts.partition, facts.questions, facts.left_out)
+    if not isinstance(verdict, SweepComparison) or most == 0 or not is_held:
         return []
     kept, best = np.flatnonzero(verdict.may_be_best).tolist(), verdict.selection_bias.winner
     known, means = list(verdict.costs.values.values()), verdict.ranked
@@ -110,13 +112,6 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
         fact = f"the reference, {short(chosen[0].name)}, was not measured on the holdout"
         found = replace(found, verdict=NoComparison(fact))
     return found
-
-
-def _is_held_back(run: Run) -> bool:
-    """Return whether a search used only the tune questions of a golden set that is large enough for a holdout."""
-    facts = run.dataset
-    left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
-    return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH
 
 
 @dataclass(frozen=True)

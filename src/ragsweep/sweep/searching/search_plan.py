@@ -18,7 +18,7 @@ from optuna_sweeper.space import Space, read_space
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.identity import Node, Rows
 from ragsweep.evaluation.cost_estimate import estimate_costs
-from ragsweep.golden.partition import TUNE
+from ragsweep.golden.partition import is_held_back
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import SOURCE, Charge, KnownResults, Plan, StageCount, plan, walk
 from ragsweep.sweep.composing.composition_errors import compose
@@ -52,8 +52,9 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     space = read_space(command.task, settings["params"], command.composer.loader(command.overrides))
     most = int(settings["n_trials"])
     trials = min(most, space.count_points(most) + len(settings["enqueue"] or ()))
-    division = experiments[0].dataset.division
-    most = int(experiments[0].config["finalists"]) if division and division.name == TUNE else 0
+    division, golden = experiments[0].dataset.division, experiments[0].dataset.golden
+    is_held = division and is_held_back(division.name, len(golden.questions), golden.left_out)
+    most = int(experiments[0].config["finalists"]) if is_held else 0
     finalists = min(most + 1, trials) if most else 0  # plus a reference that cannot be the best
     found = list(experiments)
     for lines in _richest(space, experiments):
