@@ -12,7 +12,8 @@ from ragsweep.core.types import Passage, Request, Response, Turn
 from ragsweep.evaluation.answering import packed, unpacked
 from ragsweep.parts.systems import Http
 from ragsweep.parts.systems.responses import value_in_events
-from ragsweep.services.replies import EventStream, read_events
+from ragsweep.services.errors import CallFailed
+from ragsweep.services.replies import EventStream, NoAnswer, read_chat, read_events
 from ragsweep.testing.contract import collect
 from support import commands as configs
 from support.servers.json_server import JSON, Reply, Server, as_json, serving
@@ -252,3 +253,22 @@ def test_a_system_that_ends_while_it_thinks_has_no_answer(server: Server, said: 
     server.reply = lambda body, n: reply
     answer = ask(made).answer
     assert (answer.text, answer.failed, answer.abstained) == ("", THINKING, False)
+
+
+@pytest.mark.parametrize("preset", ["openai_chat", "openai_stream"])
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [({"content": None, "refusal": "I can't help."}, FILTERED), ({"content": None}, MALFORMED),
+     ({"content": "<think>Because</think>"}, MALFORMED)],
+)  # fmt: skip
+def test_a_chat_message_without_text_is_a_failure_as_for_a_language_model(
+    server: Server, preset: str, said: dict[str, Any], failed: str
+) -> None:
+    made, usage = system(server, preset), {"prompt_tokens": 7, "completion_tokens": 2}
+    whole = {"choices": [{"message": said, "delta": said, "finish_reason": "stop"}], "usage": usage}
+    server.reply = lambda body, n: as_events(whole) if preset == "openai_stream" else as_json(whole)
+    with pytest.raises((CallFailed, NoAnswer)) as unusable:
+        read_chat(whole, 8)
+    assert getattr(unusable.value, "reason", MALFORMED) == failed
+    answer = ask(made).answer
+    assert (answer.text, answer.failed, answer.abstained, answer.usage[:3]) == ("", failed, False, (1, 7, 2))

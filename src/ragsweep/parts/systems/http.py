@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.missing import MALFORMED
 from ragsweep.core.secrets import SIGNATURES, is_secret, texts
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
 from ragsweep.parts.prompts import check_refusals
@@ -39,7 +40,8 @@ class Http(ServiceSettings):
     ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
     :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
     a stream of events, the strings at a path are joined. If the path ``answer`` contains ``choices[0]``, an answer
-    whose ``finish_reason`` states that it is truncated, withheld or aborted counts as failed.
+    whose ``finish_reason`` states that it is truncated, withheld or aborted counts as failed, and so does a message
+    without text, such as one with a ``refusal``.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
@@ -67,6 +69,8 @@ class Http(ServiceSettings):
         self.service = Service(base, **self.call_settings(*FURTHER))
         with suppress(ValueError):
             self.body = json.loads(self.body) if isinstance(self.body, str) else self.body
+        above, choice, _ = (self.answer or "").partition("choices[0].")
+        self._choice = f"{above}{choice}".rstrip(".") if choice else ""
         self.paths = {name: getattr(self, name) for name in PATHS}
 
     @property
@@ -151,21 +155,24 @@ class Http(ServiceSettings):
             response = self._found(body, *Returned._fields)
         finally:  # even if there is no value at the path of the answer, as in some withheld replies
             said = Separated(response.answer.text, response.answer.thoughts)
-            check_finish(self._finish_reason(body), said, response.answer.usage)
+            refused = not said.answer and bool(self._in_chat(body, f"{(self.answer or '').rpartition('.')[0]}.refusal"))
+            reason = self._in_chat(body, f"{self._choice}.finish_reason")
+            check_finish(reason, said, response.answer.usage, refused)
+        if self._choice and not said.answer and not response.answer.failed:
+            raise CallFailed("a message without text", MALFORMED, response.answer.usage)
         return response
 
     def _found(self, body: Any, *names: str) -> Response:
         values = Returned(**{name: self._value(body, name) for name in names})
         return to_response(values, self.refusals, self._usage(body), self.thoughts)
 
-    def _finish_reason(self, body: Any) -> Any:
-        """Return the finish reason beside an answer in the choices of a chat completion; None if there is none."""
-        above, choice, _ = (self.answer or "").partition("choices[0].")
-        reasons = []
+    def _in_chat(self, body: Any, path: str) -> Any:
+        """Return the last value at a path of a chat completion; None if there is none, or if it is another reply."""
+        found = []
         for event in body.events if isinstance(body, EventStream) else [body]:
             with suppress(PathNotFound):
-                reasons.append(value_at(event, f"{above}{choice}finish_reason") if choice else None)
-        return next(filter(None, reversed(reasons)), None)
+                found.append(value_at(event, path) if self._choice else None)
+        return next(filter(None, reversed(found)), None)
 
     def _usage(self, body: Any) -> Usage:
         tokens = [self._value(body, name) or 0 for name in ("tokens_in", "tokens_out")]
