@@ -181,6 +181,16 @@ def test_a_choice_that_is_only_cheaper_than_the_baseline_is_called_cheaper(gain:
     )
 
 
+def test_a_choice_that_is_cheaper_than_configs_with_its_scores_is_so_called() -> None:
+    rows = ("a", BASE, 100.0), ("b", BETTER, 900.0), ("c", BETTER, 500.0), ("d", BETTER, 700.0)
+    decision = decide(*(one_metric(name, row, context_tokens=cost) for name, row, cost in rows))
+    assert decision.chosen == "c"
+    same = "It has the same score on every question as d, with 500 context tokens instead of 700."
+    assert same in sentence(decision)
+    costs_as_much = decide(*(one_metric(name, row, context_tokens=500.0) for name, row, _ in rows))
+    assert "same score" not in sentence(costs_as_much)
+
+
 @pytest.mark.parametrize("tokens", [100.0, 900.0])
 @pytest.mark.parametrize("baseline", [None, "a"])
 def test_the_config_that_leads_is_no_runner_up(tokens: float, baseline: str | None) -> None:

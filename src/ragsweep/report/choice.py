@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.numbers import change_with_interval, factor, number, with_interval
@@ -64,6 +66,8 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
         text = f"Against the {who}, {name(verdict, choice.runner_up.row)}, it is"
         yield Statement("", f"{text} {_expected(verdict, choice.runner_up)}.", vars(choice.runner_up))
         rivals = rivals if verdict.rises_with else {who: choice.runner_up, **rivals}
+    if verdict.differences.apart.any() and not choice.cost and choice.row != verdict.baseline:
+        yield from _tied(verdict, choice.row)
     if choice.sacrificed is not None and choice.cost and verdict.differences.apart.any():
         yield _cheaper(verdict, choice.sacrificed)
     else:
@@ -193,6 +197,19 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
         f" shown to be cheaper, it is the cheapest: it loses {loses}, with {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
+
+
+def _tied(verdict: SweepComparison, row: int) -> Iterator[Statement]:
+    """Yield a statement on the cheapest config that has the choice's score on every question but costs more."""
+    costs, scores, configs = verdict.costs, verdict.matrix.values, verdict.matrix.configs
+    tied = [other for other in range(len(scores)) if other != row and np.array_equal(scores[other], scores[row])]
+    cost = costs.deciding([row, *tied]) if tied else ""
+    if dearer := [other for other in tied if cost and costs.saves(cost, row, other)]:
+        other = min(dearer, key=lambda one: (costs.values[cost][one], configs[one]))
+        saving = f"{_priced(verdict, cost, row)} instead of {number(costs.values[cost][other], '-')}"
+        saving += _while_busy(verdict, cost, row, other)
+        text = f"It has the same score on every question as {name(verdict, other)}, with {saving}."
+        yield Statement("", text, {"config": configs[other], "cost": cost})
 
 
 def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
