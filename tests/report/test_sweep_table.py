@@ -1,8 +1,10 @@
 """The table of a sweep: what varies, best first, no wider than it must be, always with the configs that matter."""
 
 import json
+import math
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import Result, Summary
+from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.report.document import GAP
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept, zero_note
@@ -74,6 +76,23 @@ def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> N
     assert ">recall" in sweep_table(typed, shown, compared(RESULTS[:2]), width=width).header
     assert ">recall" not in sweep_table(RESULTS[:2], shown, compared(RESULTS[:2]), width=width).header
     assert sweep_table(typed, shown, compared(RESULTS[:2]), width=30).left_out == ("recall",)
+
+
+def test_a_metric_that_applies_to_no_question_has_a_column_only_if_it_is_asked_for() -> None:
+    def shown(skipped: int, objective: str = "ndcg", **changes: Any) -> bool:
+        results = []
+        for one in RESULTS[:2]:
+            metrics = one.summaries.metrics
+            none = replace(metrics["tokens"], value=math.nan, n_scored=0, n_skipped=skipped, n_failed=60 - skipped)
+            config = {**one.run.config, "objective": objective}
+            results.append(changed(one, metrics={**metrics, "tokens": none}, config=config, **changes))
+        return ">tokens" in sweep_table(results, ["ndcg", "tokens"], compared(RESULTS[:2])).header
+
+    assert not shown(60)
+    assert shown(59)  # one question failed
+    assert shown(60, objective="tokens")
+    assert shown(60, overrides=("headline=[tokens]",))
+    assert shown(60, targets=(TargetResult("tokens", "not judged"),))
 
 
 def test_metrics_take_the_room_that_one_column_of_labels_leaves() -> None:

@@ -120,11 +120,12 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if possible.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
-    have a row. If the table is too wide, headings of metrics, and of differences in the objective, are shortened. Then
-    intervals, and then whole columns of metrics, are omitted from the last metric to the first, except for the
-    objectives and the deciding metric. Columns about answers are omitted late, and columns of judged metrics and of a
-    typed ``headline`` are omitted last. If the table is still too wide, one column with the configs' labels replaces
-    the columns of parameters, and metrics are omitted only where this column leaves them no room.
+    have a row. A metric that applies to no question has a column only if it decides, is judged or has a target, or if
+    ``headline`` is typed. If the table is too wide, headings of metrics, and of differences in the objective, are
+    shortened. Then intervals, and then whole columns of metrics, are omitted from the last metric to the first, except
+    for the objectives and the deciding metric. Columns about answers are omitted late, and columns of judged metrics
+    and of a typed ``headline`` are omitted last. If the table is still too wide, one column with the configs' labels
+    replaces the columns of parameters, and metrics are omitted only where this column leaves them no room.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -139,6 +140,7 @@ def sweep_table(
     decides = {*objective, found.metric} if found else set(objective)
     chosen_metrics = decides.union(_typed_headline(results[0]), *map(judged_metrics, results))
     answers = chosen_metrics | set(results[0].run.config.get("answer_headline", ()))
+    metrics = [name for name in metrics if name in chosen_metrics or _applies(name, results)]
     others = [name for name in reversed(metrics) if name not in decides]
     parameters, wanted, ends = list[Column](), dict[str, Column](), list[Column]()
 
@@ -160,6 +162,13 @@ def sweep_table(
     columns = [*first, *parameters, *wanted.values(), *ends]
     left_out = tuple(name for name in metrics if name in chosen_metrics and name not in wanted)
     return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
+
+
+def _applies(name: str, results: Sequence[Result]) -> bool:
+    """Return whether a metric has a target, or applies to a question of any config; a failed score counts, too."""
+    found = [one.summaries.metrics[name] for one in results if name in one.summaries.metrics]
+    is_target = any(target.metric == name for one in results for target in one.summaries.targets)
+    return is_target or not found or any(one.n_skipped < one.n_total for one in found)
 
 
 def _typed_headline(result: Result) -> set[str]:
