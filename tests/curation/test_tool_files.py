@@ -342,13 +342,9 @@ def test_anchors_of_our_own_table_are_found_as_passages_are(tmp_path: Path) -> N
 
 def test_two_anchors_of_our_own_table_that_mark_the_same_passage_become_one(tmp_path: Path) -> None:
     corpus = Corpus(["oak.md"], [""], ["It is old. Oaks grow to 30 metres here, where nobody cuts them down."])
-    row = {
-        "id": 1,
-        "question": "How tall?",
-        "document": "oak.md",
-        "anchor": "Oaks grow to thirty metres here, where nobody",
-    }
-    (tmp_path / "own.csv").write_text(table_of(row, {**row, "anchor": row["anchor"].replace("thirty", "XXX")}))
+    anchors = [f"Oaks grow to {count} metres here, where nobody" for count in ("thirty", "thirty-three")]
+    rows = [{"id": 1, "question": "How tall?", "document": "oak.md", "anchor": anchor} for anchor in anchors]
+    (tmp_path / "own.csv").write_text(table_of(*rows))
     (entry,) = import_file(tmp_path / "own.csv", "auto", corpus).entries
     assert len(entry["evidence"]) == 1
 
