@@ -11,7 +11,8 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep.sweep.composing.trees import parse
-from ragsweep_golden.exchange.importing import Imported, import_file
+from ragsweep_golden.exchange.evidence import Imported
+from ragsweep_golden.exchange.importing import import_file
 from ragsweep_golden.sets.entries import as_entry, read_set
 from ragsweep_golden.sets.files import write_rows
 

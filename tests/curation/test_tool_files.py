@@ -13,7 +13,8 @@ from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.types import Corpus
 from ragsweep.golden.corpora import read_corpus
 from ragsweep_golden.commands import golden
-from ragsweep_golden.exchange.importing import Imported, import_file
+from ragsweep_golden.exchange.evidence import Imported
+from ragsweep_golden.exchange.importing import import_file
 from ragsweep_golden.exchange.layouts import LAYOUTS
 from support.inputs.tool_files import (
     ALDER,

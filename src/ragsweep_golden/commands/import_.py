@@ -19,7 +19,8 @@ from ragsweep_golden.commands.inputs import (
     user_name,
     words_parser,
 )
-from ragsweep_golden.exchange.importing import Imported, finish, import_file
+from ragsweep_golden.exchange.evidence import Imported
+from ragsweep_golden.exchange.importing import finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
 from ragsweep_golden.sets.entries import as_entry
 from ragsweep_golden.sets.files import record_change, write_rows

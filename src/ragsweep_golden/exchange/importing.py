@@ -1,17 +1,12 @@
-"""Convert records in other formats to entries: map fields, locate texts in the corpus, and count what is lost."""
+"""Convert records in other formats to entries: map fields, merge rows, and count what is lost."""
 
-import re
-from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.identity import content_hash
-from ragsweep.core.plurals import counted
-from ragsweep.core.types import Corpus, Evidence
-from ragsweep.core.words import word_count
+from ragsweep.core.types import Corpus
 from ragsweep.evaluation.question_table import COLUMNS
 from ragsweep.golden.golden_format import GROUPS, read_question
 from ragsweep.golden.qrels import Grades
@@ -19,8 +14,6 @@ from ragsweep.golden.reading import Row, UniqueIds, normal_id
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
-from ragsweep_golden.evidence.passages import locate_label
-from ragsweep_golden.evidence.quotes import FEWEST_WORDS, GivenText, Place, locate, quote
 from ragsweep_golden.exchange.drafts import (
     PASSAGES,
     RANKED,
@@ -31,30 +24,14 @@ from ragsweep_golden.exchange.drafts import (
     place_of,
     read_draft,
 )
+from ragsweep_golden.exchange.evidence import Imported, add_evidence, correct_labels
 from ragsweep_golden.exchange.layouts import LAYOUTS, NAME_FIELDS, Layout, layout_of_columns, recognise
 from ragsweep_golden.exchange.records import read_records
-from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
+from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, is_filled, value
 
 AUTO = "auto"
 NAMED = "columns"  # the format in which the command line names the fields
 RowDraft = tuple[Row, RecordDraft]
-_HOP = re.compile(r"\A<\d+-hop>\s+")  # ragas puts it before the passages of multi-hop questions
-
-
-@dataclass
-class Imported:
-    """The imported entries, and counts of the fields and texts of the records."""
-
-    format: str
-    entries: list[dict[str, Any]] = field(default_factory=list)
-    in_notes: Counter[str] = field(default_factory=Counter)  # field -> number of records whose notes contain it
-    left: Counter[str] = field(default_factory=Counter)  # field -> number of records that lose it
-    exact: int = 0  # number of texts found verbatim
-    near: int = 0  # number of texts located in the nearest passage
-    unfound: list[tuple[str, str]] = field(default_factory=list)  # (question id, text) of each text that is not found
-    gold: int = 0  # number of entries that were gold in the source
-    repeated: int = 0  # number of duplicate records, which are dropped
-    notes: tuple[str, ...] = ()  # notes on the encoding of the file
 
 
 def import_file(
@@ -95,7 +72,7 @@ def import_file(
     drafts = _read_drafts(rows, layout, imported, faults, corpus.position if corpus else ())
     drafts = _merged(drafts, columns or {}, faults) if named else drafts
     faults.raise_any()
-    _add_evidence([draft for _, draft in drafts], corpus, imported)
+    add_evidence([draft for _, draft in drafts], corpus, imported)
     unique = UniqueIds("question")
     for row, draft in drafts:
         entry = Row(row.where, draft.entry, faults)
@@ -164,27 +141,9 @@ def _import_table(
             drafts[earlier.entry["id"]] = draft._replace(passages=[*earlier.passages, *draft.passages])
     faults.raise_any()
     if corpus:
-        _correct_labels([draft.entry for draft in drafts.values()], corpus, found)
-    _add_evidence(list(drafts.values()), corpus, found)
+        correct_labels([draft.entry for draft in drafts.values()], corpus, found)
+    add_evidence(list(drafts.values()), corpus, found)
     return finish([draft.entry for draft in drafts.values()], found)
-
-
-def _correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: Imported) -> None:
-    """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found.
-
-    A label that then marks the same quote as another label of its entry is removed.
-    """
-    labels = [(entry, label) for entry in entries for label in entry.get("evidence", ())]
-    wrong = [(entry, label) for entry, label in labels if locate_label(label, corpus) is None]
-    imported.exact += sum("anchor" in label for _, label in labels) - sum("anchor" in label for _, label in wrong)
-    given = [GivenText(label.get("anchor", ""), label["document"]) for _, label in wrong]
-    found = locate(given, corpus)
-    for (entry, label), one in zip(wrong, given, strict=True):
-        if quoted := _label(one, found, entry, corpus, imported):
-            label.pop("start", None)
-            label.update(quoted)
-            if sum(one | {"grade": 1} == label | {"grade": 1} for one in entry["evidence"]) > 1:
-                entry["evidence"].remove(label)
 
 
 def _read_drafts(
@@ -242,64 +201,3 @@ def _merged(drafts: Sequence[RowDraft], columns: Mapping[str, str], faults: Faul
         notes = {"notes": "; ".join(dict.fromkeys("; ".join(both).split("; ")))} if both else {}
         merged[name] = first, RecordDraft(earlier.entry | notes, [*earlier.passages, *draft.passages])
     return list(merged.values())
-
-
-def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
-    """Add the texts of each draft to its entry as evidence, if they are found in the corpus.
-
-    Without a corpus, the texts whose document is given become evidence.
-    """
-    given = [_given(draft, corpus) for draft in drafts]
-    found = locate([one for texts in given for one in texts], corpus) if corpus else {}
-    for draft, texts in zip(drafts, given, strict=True):
-        labels = [_label(one, found, draft.entry, corpus, imported) for one in texts]
-        if evidence := [label for n, label in enumerate(labels) if label and label not in labels[:n]]:
-            draft.entry["evidence"] = evidence
-
-
-def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
-    """Return the texts to locate for a draft: its passages or, if it has none, its answer.
-
-    A passage is searched for in its document, or in all documents if the corpus has no document with that id. An answer
-    must match verbatim; it is returned only if it has FEWEST_WORDS words or more, and the entry is answerable and has
-    no evidence.
-    """
-    if draft.passages:
-        named = [(_HOP.sub("", text.strip()), document and normal_id(document)) for text, document in draft.passages]
-        return [
-            GivenText(text, document if not text or corpus is None or document in corpus.position else None)
-            for text, document in named
-        ]
-    answer = str(draft.entry.get("reference") or "").strip()
-    is_wanted = draft.entry.get("answerable", True) and not is_filled(draft.entry.get("evidence"))
-    return [GivenText(answer, exact=True)] if is_wanted and word_count(answer) >= FEWEST_WORDS else []
-
-
-def _label(
-    one: GivenText,
-    found: Mapping[GivenText, Place],
-    entry: dict[str, Any],
-    corpus: Corpus | None,
-    imported: Imported,
-) -> dict[str, Any] | None:
-    if one.document and (corpus is None or (not one.text and one.document in corpus.position)):
-        return as_label(Evidence(one.document, one.text or None))
-    if corpus is None or one not in found:
-        if not one.exact:
-            imported.unfound.append((str(entry.get("id")), one.text or f'document "{one.document}"'))
-        return None
-    place = found[one]
-    anchor, start = quote(place, str(entry.get("question")), str(entry.get("reference") or ""), corpus)
-    note = ""
-    if place.shared < 1:
-        note = f'evidence is the nearest passage, with {place.shared:.0%} of the words of "{one.text[:60]}"'
-    elif place.others:
-        note = f"evidence is also in {counted(place.others, 'other document')}"
-    if note:
-        entry["notes"] = "; ".join(filter(None, [entry.get("notes"), note]))
-    document = corpus.ids[place.document]
-    entry.setdefault("content", {"passage": corpus.texts[place.document][place.start : place.end]})
-    entry.setdefault("provenance", {"document": document, "start": place.start, "end": place.end})
-    imported.near += place.shared < 1
-    imported.exact += place.shared == 1
-    return as_label(Evidence(document, anchor, start))
