@@ -70,9 +70,10 @@ def choose(
     least one other config is always allowed. Return [] if ``most`` is 0, if there is no comparison, if the search used
     all questions, or if the golden set is too small for a holdout.
     """
-    facts = results[0].run.dataset
-    is_held = is_held_back(facts.partition, facts.questions, facts.left_out)
-    if not isinstance(verdict, SweepComparison) or most == 0 or not is_held:
+    if not isinstance(verdict, SweepComparison) or most == 0:
+        return []
+    dataset = results[0].run.dataset
+    if not is_held_back(dataset.partition, dataset.questions, dataset.left_out):
         return []
     kept, best = np.flatnonzero(verdict.may_be_best).tolist(), verdict.selection_bias.winner
     known, means = list(verdict.costs.values.values()), verdict.ranked
