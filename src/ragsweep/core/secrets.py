@@ -1,8 +1,7 @@
 """Mask secrets in all output: configs, names, parameters, errors and logs.
 
-Names such as ``api_key``, ``passwd`` and ``credentials`` are names of secrets, as are names of variables that end in
-``KEY``, ``TOKEN``, ``SECRET`` or ``PASSWORD``. A value is secret if its key in a config or its environment variable has
-such a name, or if a config reads it from any environment variable (``${oc.env:NAME}``).
+Names such as ``api_key``, ``passwd`` and ``credentials`` are names of secrets. A value is secret if its key in a config
+or its environment variable has such a name, or if a config reads it from any environment variable (``${oc.env:NAME}``).
 A secret is masked wherever it is written, including in the encodings that `spellings` yields. These exceptions keep
 output readable:
 
@@ -173,8 +172,7 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
     if "://" in text:
         text = _QUERY.sub(lambda url: _PARAMETER.sub(shown, url[0]), _IN_URL.sub(rf"\1{MASK}@", text))
-    named = (name for name in os.environ if is_secret(name) or name.endswith(("KEY", "TOKEN", "SECRET", "PASSWORD")))
-    variables = {os.environ.get(name, "").strip() for name in named}
+    variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
     forms, words = _forms(anywhere - {""}, others | {value for value in variables if len(value) >= SHORTEST})
     for form in forms:
         if form in text:
