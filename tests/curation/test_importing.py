@@ -283,6 +283,13 @@ def test_rows_of_a_question_in_named_columns_are_read_like_those_of_our_own_colu
         import_file(file, "auto", CORPUS, columns)
 
 
+def test_passages_in_later_rows_of_an_unanswerable_question_are_no_evidence(tmp_path: Path) -> None:
+    file, columns = tmp_path / "given.csv", {"id": "nr", "question": "Frage", "passages": "Zitat"}
+    file.write_text(f"nr,Frage,answerable,Zitat\n1,How tall?,no,\n1,,,{ALDER}\n")
+    (entry,) = import_file(file, "auto", CORPUS, columns).entries
+    assert (entry["answerable"], entry.get("evidence")) == (False, None)
+
+
 def test_passages_of_an_unanswerable_question_are_no_evidence(tmp_path: Path) -> None:
     record = {"id": "q1", "question": HOW_TALL, "answerable": False, "reference": "", "contexts": [ALDER]}
     for found in (imported(tmp_path, [record]), table(tmp_path, [record])):

@@ -131,6 +131,15 @@ def test_the_provenance_of_an_unchanged_label_follows_its_passage(before: str, w
     assert (found.changes, entry["provenance"]) == ([], wanted)
 
 
+def test_the_span_of_one_chunk_of_a_joined_passage_is_kept() -> None:
+    passage, question = "The alder measures 10 metres. It grows beside water.", Question("q", "?", evidence=(GROWS,))
+    first = {"document": "trees", "start": TEXT.index(passage), "end": TEXT.index(passage) + 29}
+    entry = {"evidence": [as_label(GROWS)], "content": {"passage": passage}, "provenance": first}
+    found = verify_labels([question], corpus(trees=TEXT), corpus(trees=TEXT))
+    repair([entry], [question], found, corpus(trees=TEXT), None)
+    assert entry["provenance"] == first
+
+
 WORDS = [f"{a}{b}" for a in ("stone", "river", "cloud", "ember", "fern") for b in ("ing", "ed", "ful", "ly", "é", "s")]
 
 

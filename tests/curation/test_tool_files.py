@@ -345,9 +345,9 @@ def test_two_anchors_of_our_own_table_that_mark_the_same_passage_become_one(tmp_
     corpus = Corpus(["oak.md"], [""], ["It is old. Oaks grow to 30 metres here, where nobody cuts them down."])
     anchors = [f"Oaks grow to {count} metres here, where nobody" for count in ("thirty", "thirty-three")]
     rows = [{"id": 1, "question": "How tall?", "document": "oak.md", "anchor": anchor} for anchor in anchors]
-    (tmp_path / "own.csv").write_text(table_of(*rows))
+    (tmp_path / "own.csv").write_text(table_of({**rows[0], "grade": 1}, {**rows[1], "grade": 3}))
     (entry,) = import_file(tmp_path / "own.csv", "auto", corpus).entries
-    assert len(entry["evidence"]) == 1
+    assert [label["grade"] for label in entry["evidence"]] == [3]
 
 
 def test_columns_are_named_in_the_command(cwd: Path) -> None:

@@ -212,8 +212,8 @@ def _decoded(data: bytes, encoding: str, path: Path, faults: Faults, line: int =
         way = "correct" if encoding == faults.encoding else "name its encoding, such as windows-1252, with"
         way = f"save the file as UTF-8{f', or {way} {faults.key}' if faults.key else ''}"
         if encoding == faults.encoding and _is_utf_8(data):
-            what = "line" if line else "file"
-            way = f"the {what} is valid UTF-8: omit {faults.key}, and save the other files as UTF-8, too"
+            other = "save the whole file" if line else "save the other files"
+            way = f"the {'line' if line else 'file'} is valid UTF-8: omit {faults.key}, and {other} as UTF-8, too"
         faults.add(f"{path}:{line}" if line else str(path), f"{fact}; {way}")
         return ""
     # A single line may be valid UTF-8 by chance.

@@ -187,13 +187,13 @@ def collect(set_: GoldenSet, found: Mapping[str, Mapping[str, Sequence[DocumentS
 
 def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, bool]:
     """Return the corpus of a sweep, and whether an anchor also marks its occurrences in other documents."""
-    dataset, corpus = session.recorded_dataset(result), inputs.given_corpus
+    corpus = inputs.given_corpus
     if corpus and corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
             f"corpus={place}: the sweep searched another corpus or another version of it; omit corpus= to use that one"
         )
-    if dataset:
+    if dataset := session.recorded_dataset(result):
         return dataset.corpus, dataset.golden.repeated_passages
     if corpus is None:
         raise InputError(

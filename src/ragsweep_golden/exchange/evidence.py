@@ -98,7 +98,7 @@ def _label(
 def correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: Imported) -> None:
     """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found.
 
-    A label that then marks the same quote as another label of its entry is removed.
+    A label that then marks the same quote as another label of its entry is removed; the higher grade is kept.
     """
     labels = [(entry, label) for entry in entries for label in entry.get("evidence", ())]
     wrong = [(entry, label) for entry, label in labels if locate_label(label, corpus) is None]
@@ -109,5 +109,7 @@ def correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: 
         if quoted := _label(one, found, entry, corpus, imported):
             label.pop("start", None)
             label.update(quoted)
-            if sum(one | {"grade": 1} == label | {"grade": 1} for one in entry["evidence"]) > 1:
-                entry["evidence"].remove(label)
+            alike = [each for each in entry["evidence"] if each | {"grade": 1} == label | {"grade": 1}]
+            if len(alike) > 1:
+                highest = max(alike, key=lambda each: each.get("grade", 1))
+                entry["evidence"] = [each for each in entry["evidence"] if each is highest or each not in alike]

@@ -188,7 +188,10 @@ def _read_drafts(
 
 
 def _merged(drafts: Sequence[RowDraft], columns: Mapping[str, str], faults: Faults) -> list[RowDraft]:
-    """Return a draft for each id, with the passages and notes of its rows; other fields that differ are faults."""
+    """Return a draft for each id, with the passages and notes of its rows; other fields that differ are faults.
+
+    The passages of an unanswerable question are dropped.
+    """
     merged: dict[str, RowDraft] = {}
     for row, draft in drafts:
         first, earlier = merged.setdefault(name := normal_id(draft.entry["id"]), (row, draft))
@@ -198,6 +201,7 @@ def _merged(drafts: Sequence[RowDraft], columns: Mapping[str, str], faults: Faul
         for key in (key for key, given in draft.entry.items() if given != earlier.entry.get(key)):
             fact = f'question "{name}" has a different "{columns.get(key, key)}" in {first.where}'
             faults.add(row.where, f"{fact}; rows with the same id must agree")
-        notes = {"notes": "; ".join(dict.fromkeys("; ".join(both).split("; ")))} if both else {}
-        merged[name] = first, RecordDraft(earlier.entry | notes, [*earlier.passages, *draft.passages])
+        notes = {"notes": "; ".join(dict.fromkeys(both))} if both else {}
+        passages = [] if earlier.entry.get("answerable") is False else [*earlier.passages, *draft.passages]
+        merged[name] = first, RecordDraft(earlier.entry | notes, passages)
     return list(merged.values())

@@ -22,7 +22,6 @@ from ragsweep_golden.sets.entries import as_label, value
 
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
-
 NEAR = 0.6  # minimum similarity (see ``similarity``) of a passage and its edited form
 
 
@@ -291,10 +290,11 @@ def _follow(entry: dict[str, Any], old: Evidence, new: Evidence, corpus: Corpus,
 
 
 def _correct_span(entry: dict[str, Any], corpus: Corpus) -> None:
-    """Correct the span in an entry's provenance if the passage is elsewhere in the document; null if in two places."""
+    """Correct the span in an entry's provenance if it is not in the passage; null if the passage is in two places."""
     document, start, end = (value(entry, "provenance", name) for name in ("document", "start", "end"))
     text, passage = text_of(corpus, document) or "", str(value(entry, "content", "passage") or "")
-    is_stated = isinstance(start, int) and isinstance(end, int)
-    if is_stated and canonical(passage) not in canonical(text[start:end]) and (places := resolve(text, passage)):
+    stated = canonical(text[start:end] if isinstance(start, int) and isinstance(end, int) else passage)
+    is_apart = not (stated and canonical(passage).startswith(stated)) and canonical(passage) not in stated
+    if is_apart and (places := resolve(text, passage)):
         start, end = places[0] if len(places) == 1 else (None, None)
         entry["provenance"] = entry["provenance"] | {"start": start, "end": end}
