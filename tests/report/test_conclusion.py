@@ -187,6 +187,8 @@ def test_a_choice_that_is_cheaper_than_configs_with_its_scores_is_so_called() ->
     assert decision.chosen == "c"
     same = "It has the same score on every question as d, with 500 context tokens instead of 700."
     assert same in sentence(decision)
+    declared = decide(*(one_metric(name, row, context_tokens=cost) for name, row, cost in rows[:3]), baseline="b")
+    assert "same score on every question as" not in sentence(declared)  # the headline compares with the baseline
     costs_as_much = decide(*(one_metric(name, row, context_tokens=500.0) for name, row, _ in rows))
     assert "same score" not in sentence(costs_as_much)
 

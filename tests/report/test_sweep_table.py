@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from ragsweep.core.missing import NO_CITATIONS, NO_KEYWORDS
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.report.document import GAP
@@ -79,17 +80,19 @@ def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> N
 
 
 def test_a_metric_that_applies_to_no_question_has_a_column_only_if_it_is_asked_for() -> None:
-    def shown(skipped: int, objective: str = "ndcg", **changes: Any) -> bool:
+    def shown(skipped: int, objective: str = "ndcg", why: str = NO_KEYWORDS, **changes: Any) -> bool:
         results = []
         for one in RESULTS[:2]:
             metrics = one.summaries.metrics
-            none = replace(metrics["tokens"], value=math.nan, n_scored=0, n_skipped=skipped, n_failed=60 - skipped)
+            counts = {"n_scored": 0, "n_skipped": skipped, "n_failed": 60 - skipped, "reasons": {why: skipped}}
+            none = replace(metrics["tokens"], value=math.nan, **counts)
             config = {**one.run.config, "objective": objective}
             results.append(changed(one, metrics={**metrics, "tokens": none}, config=config, **changes))
         return ">tokens" in sweep_table(results, ["ndcg", "tokens"], compared(RESULTS[:2])).header
 
     assert not shown(60)
     assert shown(59)  # one question failed
+    assert shown(60, why=NO_CITATIONS)  # the answers lack something, not the questions
     assert shown(60, objective="tokens")
     assert shown(60, overrides=("headline=[tokens]",))
     assert shown(60, targets=(TargetResult("tokens", "not judged"),))

@@ -200,16 +200,17 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
 
 
 def _tied(verdict: SweepComparison, row: int) -> Iterator[Statement]:
-    """Yield a statement on the cheapest config that has the choice's score on every question but costs more."""
+    """Yield a statement on the cheapest config, not the baseline, with the choice's scores but a higher cost."""
     costs, scores, configs = verdict.costs, verdict.matrix.values, verdict.matrix.configs
-    tied = [other for other in range(len(scores)) if other != row and np.array_equal(scores[other], scores[row])]
+    others = set(range(len(scores))) - {row, verdict.baseline}
+    tied = [other for other in sorted(others) if np.array_equal(scores[other], scores[row])]
     cost = costs.deciding([row, *tied]) if tied else ""
     if dearer := [other for other in tied if cost and costs.saves(cost, row, other)]:
         other = min(dearer, key=lambda one: (costs.values[cost][one], configs[one]))
         saving = f"{_priced(verdict, cost, row)} instead of {number(costs.values[cost][other], '-')}"
         saving += _while_busy(verdict, cost, row, other)
-        text = f"It has the same score on every question as {name(verdict, other)}, with {saving}."
-        yield Statement("", text, {"config": configs[other], "cost": cost})
+        data = {"config": configs[other], "cost": cost}
+        yield Statement("", f"It has the same score on every question as {name(verdict, other)}, with {saving}.", data)
 
 
 def _priced(verdict: SweepComparison, cost: str, row: int) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragsweep.core.missing import INAPPLICABLE
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
@@ -120,8 +121,8 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if possible.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
-    have a row. A metric that applies to no question has a column only if it decides, is judged or has a target, or if
-    ``headline`` is typed. If the table is too wide, headings of metrics, and of differences in the objective, are
+    have a row. A metric that applies to no question has a column only if it decides, is judged, has a target or is in
+    a typed ``headline``. If the table is too wide, headings of metrics, and of differences in the objective, are
     shortened. Then intervals, and then whole columns of metrics, are omitted from the last metric to the first, except
     for the objectives and the deciding metric. Columns about answers are omitted late, and columns of judged metrics
     and of a typed ``headline`` are omitted last. If the table is still too wide, one column with the configs' labels
@@ -168,7 +169,8 @@ def _applies(name: str, results: Sequence[Result]) -> bool:
     """Return whether a metric has a target, or applies to a question of any config; a failed score counts, too."""
     found = [one.summaries.metrics[name] for one in results if name in one.summaries.metrics]
     is_target = any(target.metric == name for one in results for target in one.summaries.targets)
-    return is_target or not found or any(one.n_skipped < one.n_total for one in found)
+    applicable = (one.n_total - sum(n for why, n in one.reasons.items() if why in INAPPLICABLE) for one in found)
+    return is_target or not found or any(applicable)
 
 
 def _typed_headline(result: Result) -> set[str]:
