@@ -236,6 +236,7 @@ def test_auto_is_shown_as_in_the_names_of_configs_and_not_as_the_language_that_i
     results = [changed(first, overrides=("language=auto",)), second]
     assert swept(results) == "language = auto, french"
     assert {row[1] for row in sweep_table(results, ["ndcg"]).rows} == {"auto", "french"}
+    assert swept([results[0], changed(second, overrides=())]) == ""  # the other config has the default, French
 
 
 def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_metric() -> None:

@@ -25,7 +25,6 @@ MOST_VALUES = 6
 """Maximum number of listed values of a setting."""
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
-AUTO = "auto"
 DELETED = "~"
 """The value of a setting whose key an override deletes."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
@@ -73,19 +72,21 @@ def settings(result: Result) -> dict[str, str]:
     """
     lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
     given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
-    return {key: value if value == AUTO else result.run.parameters.get(key, value) for key, value in given.items()}
+    return {key: value if value == "auto" else result.run.parameters.get(key, value) for key, value in given.items()}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
 
-    The value is the default for a config that does not override the setting. Settings that the config lacks, and a
-    budget that only some configs override, such as that of a recorded baseline, are omitted.
+    A config that does not override a setting has its default, and the others then have the value that "auto" selected.
+    Missing settings, and a budget that only some configs override, such as that of a baseline, are omitted.
     """
     own = [settings(one) for one in results]
     found = dict.fromkeys(key for one in own for key in one)
-    keys = [key for key in found if not key.startswith("budget.") or all(key in one for one in own)]
-    every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
+    shared = [key for key in found if all(key in one for one in own)]
+    keys = [key for key in found if not key.startswith("budget.") or key in shared]
+    pairs = zip(results, own, strict=True)
+    every = [{**typed, **one.run.parameters, **{key: typed[key] for key in shared}} for one, typed in pairs]
     return [{key: values[key] for key in keys if values.get(key, DELETED) != DELETED} for values in every]
 
 
