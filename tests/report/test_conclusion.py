@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
-from ragsweep.report.choice import choice_statements, percent
+from ragsweep.report.choice import choice_statements
 from ragsweep.report.conclusion_facts import result_facts
 from ragsweep.report.evidence import evidence_statements
+from ragsweep.report.numbers import likelihood
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclude import conclude
@@ -59,8 +60,16 @@ def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline(
     assert found == {"config": "a", "probability_better": against.probability, "expected_gain": against.gain,
                      "lost_if_wrong": against.lost}  # fmt: skip
     assert f"{against.gain:.3f}"[1:] in numbers(sentence(decision))
-    assert percent(against.probability) in sentence(decision)
+    assert likelihood(against.probability) in sentence(decision)
     assert any("shown better b" in line for line in evidence(decision))
+
+
+def test_the_measured_gain_stands_beside_the_expected_one() -> None:
+    decision = decide(one_metric("a", BASE), one_metric("b", EQUAL_MEAN))
+    expected, measured = compared(decision).choice.runner_up.gain, abs(BASE.mean() - EQUAL_MEAN.mean())
+    assert expected < measured - 0.001  # means are shrunk towards each other
+    shown = re.findall(r"expected gain (\S+) on new questions \((\S+) measured\)", sentence(decision))
+    assert shown == [(f"{expected:.3f}"[1:], f"{measured:.3f}"[1:])]
 
 
 @pytest.mark.parametrize(("factor", "rising", "gain"), [(0.5, False, 0.5), (2.0, True, 1.0)])
@@ -225,7 +234,7 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("open", "b")
     assert 0.5 < against.probability < 0.9
-    assert percent(against.probability) in sentence(decision)
+    assert likelihood(against.probability) in sentence(decision)
     needed = [line for line in evidence(decision) if "takes about" in line]
     assert [int(numbers(line.replace(",", ""))[-1]) > 60 for line in needed] == [True]
 
@@ -366,10 +375,10 @@ def test_a_cheaper_choice_has_its_saving_and_what_it_loses(gain: float, loses: s
     ("probability", "text"), [(0.5, "50 %"), (0.714, "71 %"), (0.994, "99.4 %"), (0.9995, "more than 99.9 %")]
 )
 def test_probabilities_have_as_many_digits_as_they_need(probability: float, text: str) -> None:
-    assert percent(probability) == text
+    assert likelihood(probability) == text
 
 
 @given(st.floats(0, 1))
 def test_no_probability_is_written_as_certain(probability: float) -> None:
-    assert "100" not in percent(probability)
-    assert math.isfinite(float(numbers(percent(probability))[0]))
+    assert "100" not in likelihood(probability)
+    assert math.isfinite(float(numbers(likelihood(probability))[0]))

@@ -39,6 +39,7 @@ WRITERS: Mapping[Callable[..., Any], Callable[[float, str], object]] = {
     numbers.change_with_interval: lambda value, unit: numbers.change_with_interval(value, -1.0, value, unit, False),
     factor: lambda value, _: factor(value),
     chance: lambda value, _: chance(value),
+    numbers.likelihood: lambda value, _: numbers.likelihood(value),
     spelled: lambda value, _: spelled(value),
     duration: lambda value, _: duration(value),
     ago: lambda value, _: ago(value),

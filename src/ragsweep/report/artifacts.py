@@ -13,11 +13,11 @@ from ragsweep.evaluation.question_table import beginning
 from ragsweep.parts.tracking.files import encoded, without_noise
 from ragsweep.report import plots, tables
 from ragsweep.report.answers import answer_files
-from ragsweep.report.choice import choice_statements, percent
+from ragsweep.report.choice import choice_statements
 from ragsweep.report.conclusion_facts import result_facts, verdict_facts
 from ragsweep.report.document import Block, Document, Section, Statement, Table, paragraphs
 from ragsweep.report.evidence import evidence_statements
-from ragsweep.report.numbers import NOT_MEASURED, chance
+from ragsweep.report.numbers import NOT_MEASURED, chance, likelihood
 from ragsweep.report.sweep_document import TUNED, limit_statements
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_word
@@ -156,8 +156,7 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
     for row in np.argsort(-verdict.ranked, kind="stable").tolist()[:MOST_ROWS]:
         compared = ["", "reference", NOT_MEASURED, ""]
         if row != verdict.reference:
-            probability = verdict.verdicts[row].probability
-            better = NOT_MEASURED if math.isnan(probability) else percent(probability)
+            better = likelihood(verdict.verdicts[row].probability)
             p = chance(float(verdict.differences.randomisation_holm[row])).removeprefix("p ")
             compared = [change(verdict, row), verdict_word(verdict, row), better, p]
         may_be_best = "yes" if verdict.may_be_best[row] else "no"

@@ -7,7 +7,7 @@ import numpy as np
 
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
-from ragsweep.report.numbers import change_with_interval, factor, number, with_interval
+from ragsweep.report.numbers import SURE, change_with_interval, factor, likelihood, number, with_interval
 from ragsweep.report.verdict import deficit, lead, name, score, size
 from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against, within_limits
@@ -29,8 +29,6 @@ PRICED = {
     "latency_p95_ms": "a latency of {} ms at p95",
 }
 """Cost metric -> a phrase with its value, as in "Against the baseline, it has 900 context tokens"."""
-SURE = 0.999
-"""Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5
 """Minimum ratio of the larger to the smaller of two costs for a sentence to mention them."""
 
@@ -64,7 +62,7 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
         who = "best config" if choice.runner_up.row == choice.best else "runner-up"
         text = f"Against the {who}, {name(verdict, choice.runner_up.row)}, it is"
-        yield Statement("", f"{text} {_expected(verdict, choice.runner_up)}.", vars(choice.runner_up))
+        yield Statement("", f"{text} {_expected(verdict, choice.row, choice.runner_up)}.", vars(choice.runner_up))
         rivals = rivals if verdict.rises_with else {who: choice.runner_up, **rivals}
     if verdict.differences.apart.any() and not choice.cost and choice.row != verdict.baseline:
         yield from _tied(verdict, choice.row)
@@ -123,13 +121,13 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
     within = f", within {bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
         best = f"the best config, {name(verdict, choice.best)}, which is"
-        known = f"neither better with more than {percent(LIKELY)} probability nor shown to be cheaper"
+        known = f"neither better with more than {likelihood(LIKELY)} probability nor shown to be cheaper"
         why = f"it loses less than {size(verdict, choice.loss)} on average against {best} {known}"
         why = "it is shown to be cheaper than the best config" if choice.cost else why
         why = f"it has the {most} expected {verdict.metric}" if row == choice.best else why
         return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
     if choice.baseline is not None:
-        found, doubt, base = _expected(verdict, choice.baseline), "", choice.baseline.row
+        found, doubt, base = _expected(verdict, row, choice.baseline), "", choice.baseline.row
         if not verdict.is_better:
             losses = choice.losses and not choice.losses.survives and verdict.verdicts[row].is_better
             doubt = "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
@@ -161,27 +159,21 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
     return f"{kept}: no config is shown to be cheaper"
 
 
-def _expected(verdict: SweepComparison, found: Against) -> str:
+def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
     If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, the gain
-    is a difference of shrunk means, which may differ from those in the table. It is not said to hold for new questions
-    if the means are corrected by labels, and so not shrunk, or if the questions guided a search.
+    is a difference of shrunk means, and the measured gain, a difference of the means in the table, stands beside it.
+    Neither is stated if the means are corrected by labels, and so not shrunk, or if the questions guided a search.
     """
-    gain = lead(verdict, found.gain)
+    gain, measured = lead(verdict, found.gain), float(verdict.ranked[row] - verdict.ranked[found.row])
     if math.isnan(found.probability):
         return f"better by {gain} on average; too few independent questions for a probability"
     lost = f"; if it is in fact worse, then by {deficit(verdict, found.lost)} on average"
     lost = lost if found.probability < SURE else ""
-    place = "" if verdict.differences.by_labels or verdict.adaptive else " on new questions"
-    return f"better with {percent(found.probability)} probability, expected gain {gain}{place}{lost}"
-
-
-def percent(probability: float) -> str:
-    """Format a probability: ``71 %``, ``99.4 %``, ``more than 99.9 %``."""
-    if probability > SURE:
-        return "more than 99.9 %"
-    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
+    if not (verdict.differences.by_labels or verdict.adaptive):
+        gain += f" on new questions ({lead(verdict, measured)} measured)"
+    return f"better with {likelihood(found.probability)} probability, expected gain {gain}{lost}"
 
 
 def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
@@ -288,9 +280,9 @@ def _longer(verdict: SweepComparison, other: int, found: LongerContext) -> State
 def _leg_alone(found: BetterLeg) -> Statement:
     chance = "" if found.shown else "; the difference may be due to chance"
     text = (
-        f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
+        f"Its {found.leg} retriever alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
         f" {with_interval(found.difference, found.low, found.high)}{chance};"
-        f" to run that leg: {' '.join(found.overrides)}."
+        f" to run it alone: {' '.join(found.overrides)}."
     )
     return Statement("", text, vars(found))
 

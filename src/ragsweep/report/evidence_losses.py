@@ -142,7 +142,7 @@ def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
     questions = counted(one.questions, "question")
     return (
         f"In {one.label} {one.value} ({questions}), {metric} is {number(one.hybrid)} for {hybrid}"
-        f" but {number(one.alone)} for its leg {one.leg} alone; the difference {chance}."
+        f" but {number(one.alone)} for its {one.leg} retriever alone; the difference {chance}."
     )
 
 

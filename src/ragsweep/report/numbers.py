@@ -6,6 +6,8 @@ from ragsweep.core.results import Summary
 from ragsweep.stats.inference.matrix import ratio_of
 
 NOT_MEASURED = "-"
+SURE = 0.999
+"""Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 ROUNDING = 1e-9
 """Size below which a difference between two means is only a rounding error."""
 
@@ -93,6 +95,15 @@ def chance(p: float) -> str:
     if not math.isfinite(p):
         return f"p {NOT_MEASURED}"
     return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
+
+
+def likelihood(probability: float) -> str:
+    """Format the probability of a statement: ``71 %``, ``99.4 %``, ``more than 99.9 %``; ``-`` for NaN and infinity."""
+    if not math.isfinite(probability):
+        return NOT_MEASURED
+    if probability > SURE:
+        return "more than 99.9 %"
+    return f"{100 * probability:.1f} %" if probability > 0.99 else f"{100 * probability:.0f} %"
 
 
 def spelled(number: float) -> str:
