@@ -106,7 +106,7 @@ def write_page(document: Mapping[str, Any]) -> bytes:
         "style": _file("page.css"),
         "data": data,
         "script": _file("page.js"),
-        "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=6, mtime=0)).decode("ascii"),
+        "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=4, mtime=0)).decode("ascii"),
     }
     return Template(_file("page.html")).substitute(parts).encode("utf-8", "replace")
 
