@@ -46,7 +46,7 @@ def tracker(request: pytest.FixtureRequest) -> Mlflow:
 
 
 def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
-    parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"}, {"top_k": "3,5"}, None)
+    parent = tracker.open_sweep("top_k=3,5", {"ragsweep.command": "run -m"})
     run = client(tracker).get_run(tracker.log_result(a_result(), RunPlacement(parent, "3"), RANKED))
     tracker.close_sweep(parent, "FINISHED", {"results.json": b"{}", "plots/a.png": b"png"}, {"best": 1.0, "bad": NAN})
 
@@ -67,7 +67,7 @@ def test_result_comes_back_as_child_of_its_sweep(tracker: Mlflow) -> None:
     assert client(tracker).get_experiment(run.info.experiment_id).name == "an experiment"
     assert over.data.tags["ragsweep.kind"] == "sweep"
     assert over.data.tags["ragsweep.command"] == "run -m"
-    assert over.data.params == {"top_k": "3,5"}
+    assert over.data.params == {}
     assert over.data.metrics == {"best": 1.0}
     assert files(tracker, parent) == {"results.json", "plots", "rankings"}
     assert content(tracker, parent, "plots/a.png") == b"png"
@@ -115,7 +115,7 @@ def test_run_without_parent_holds_config_outcomes_and_ranking(tracker: Mlflow) -
 
 
 def test_siblings_share_one_copy_of_a_ranking_in_the_parent(tracker: Mlflow) -> None:
-    parent = tracker.open_sweep("sweep", {}, {}, None)
+    parent = tracker.open_sweep("sweep", {})
     ranked = Artifacts(RANKED.rankings, {"ab12" * 16: "a 0 x 1\n"})
     first = tracker.log_result(a_result(), RunPlacement(parent, "3"), ranked)
     again = Artifacts({"ab12" * 16: "not written again", "cd34" * 16: "other"})
@@ -139,7 +139,7 @@ def test_long_value_is_a_hash_and_stands_in_full_in_an_artifact(tracker: Mlflow)
 
 
 def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> None:
-    parent = tracker.open_sweep("sweep", {}, {}, None)
+    parent = tracker.open_sweep("sweep", {})
     failure = Failure("top_k=0", ("top_k=0",), {"top_k": "0"}, "boom " * 2_000, "Traceback: line\nboom", 1.0, 2.0)
     made = tracker.log_failure(failure, RunPlacement(parent, "0"))
     tracker.close_sweep(parent, "FAILED", {}, {}, {"mlflow.note.content": "much " * 2_000})
@@ -186,7 +186,7 @@ def test_no_failed_measurement_of_an_earlier_attempt_is_left(tracker: Mlflow) ->
 
 def test_two_processes_may_reopen_a_run_at_once(tracker: Mlflow, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one deletes a tag of the earlier outcome after this one has read it."""
-    run = tracker.open_sweep("s", {}, {}, None)
+    run = tracker.open_sweep("s", {})
     tracker.tag(run, {"ragsweep.stopped": "patience"})
     read = MlflowClient.get_run
 
@@ -197,7 +197,7 @@ def test_two_processes_may_reopen_a_run_at_once(tracker: Mlflow, monkeypatch: py
         return before
 
     monkeypatch.setattr(MlflowClient, "get_run", read_before_the_other)
-    assert tracker.open_sweep("s", {}, {}, run) == run
+    assert tracker.open_sweep("s", {}, run) == run
     assert "ragsweep.stopped" not in read(client(tracker), run).data.tags
 
 
@@ -208,18 +208,20 @@ def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experime
     elsewhere = mlflow.create_experiment("somebody else's", (path.parent / "theirs").as_uri() if path else None)
     theirs = mlflow.create_run(elsewhere).info.run_id
     mlflow.log_batch(theirs, params=[Param("top_k", "given by mlflow run")])
-    assert tracker.open_sweep("a sweep", {}, {"top_k": "3,5", "seed": "0"}, adopt=theirs) == theirs
+    assert tracker.open_sweep("a sweep", {}, adopt=theirs) == theirs
     child = mlflow.get_run(tracker.log_result(a_result(), RunPlacement(theirs, "3")))
     tracker.close_sweep(theirs, "FINISHED", {}, {})
     assert child.info.experiment_id == elsewhere
     adopted = mlflow.get_run(theirs)
     assert adopted.info.run_name == "a sweep"
     assert adopted.data.tags["ragsweep.kind"] == "sweep"
-    assert adopted.data.params == {"top_k": "given by mlflow run", "seed": "0"}
+    assert adopted.data.params == {"top_k": "given by mlflow run"}
+    tracker.log_result(a_result(parameters={"top_k": "3", "seed": "0"}), RunPlacement(adopt=theirs))
+    assert mlflow.get_run(theirs).data.params == {"top_k": "given by mlflow run", "seed": "0"}
 
 
 def test_run_whose_recording_breaks_ends_failed_and_names_the_place(tracker: Mlflow) -> None:
-    parent = tracker.open_sweep("sweep", {}, {}, None)
+    parent = tracker.open_sweep("sweep", {})
     broken = a_result(name="broken", questions={"a": [1], "b": [1, 2]})
     with pytest.raises(ValueError, match="expected length 1"):
         tracker.log_result(broken, RunPlacement(parent, "0"), Artifacts({"../x": "text"}))
@@ -239,7 +241,7 @@ def test_tracker_works_after_travelling_to_another_process(tracker: Mlflow) -> N
 
 
 def record(tracker: Mlflow) -> None:
-    tracker.open_sweep("sweep", {}, {}, None)
+    tracker.open_sweep("sweep", {})
 
 
 refused = pytest.mark.parametrize("begin", [Mlflow.check, record])
@@ -302,7 +304,7 @@ sys.stdin.read()
 tracker = Mlflow(sys.argv[1])
 tracker.check()
 assert "mlflow" not in sys.modules
-print(tracker.open_sweep("cold", {}, {"a": "b"}, None))
+print(tracker.open_sweep("cold", {}))
 """
 
 
@@ -338,7 +340,7 @@ def count(connection, cursor, statement, *more):
     if len(altered) == 12:
         os.kill(os.getpid(), signal.SIGKILL)
 
-Mlflow(sys.argv[1]).open_sweep("sweep", {}, {}, None)
+Mlflow(sys.argv[1]).open_sweep("sweep", {})
 """
 
 
@@ -460,7 +462,7 @@ def test_no_tracking_records_nothing_and_keeps_the_id(cwd: Path) -> None:
     tracker: Tracker = NoTracking()
     assert tracker.view_command() == ""
     tracker.check()
-    assert tracker.open_sweep("sweep", {}, {}, "given") == "given"
+    assert tracker.open_sweep("sweep", {}, "given") == "given"
     assert tracker.log_result(a_result(), RunPlacement(adopt="given")) == "given"
     assert tracker.log_failure(Failure("a", (), {}, "boom")) == ""
     tracker.close_sweep("", "FINISHED", {"a": b"b"}, {})

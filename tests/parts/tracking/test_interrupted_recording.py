@@ -37,7 +37,7 @@ def tracker(sqlite_uri: str) -> Mlflow:
 
 
 def sweep(tracker: Mlflow, adopt: str | None = None) -> str:
-    return tracker.open_sweep("sweep", {}, {}, adopt)
+    return tracker.open_sweep("sweep", {}, adopt)
 
 
 def below(tracker: Mlflow, parent: str) -> list[Any]:
@@ -109,7 +109,7 @@ def record(parent, step):
 
 tracker = Mlflow(sys.argv[1], "interrupted")
 for step in range(100):
-    parent = tracker.open_sweep("sweep", {}, {}, None)
+    parent = tracker.open_sweep("sweep", {})
     print(parent, flush=True)
     mlflow.MlflowClient(sys.argv[1])._tracking_client.store.engine.dispose()  # no connection outlives a fork
     if not (child := os.fork()):

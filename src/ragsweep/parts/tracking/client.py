@@ -150,12 +150,7 @@ class Mlflow:
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
 
     def open_sweep(
-        self,
-        name: str,
-        tags: Mapping[str, str],
-        parameters: Mapping[str, str],
-        adopt: str | None,
-        span: tuple[float, float] = (0.0, 0.0),
+        self, name: str, tags: Mapping[str, str], adopt: str | None = None, span: tuple[float, float] = (0.0, 0.0)
     ) -> str:
         """Create a sweep's parent run or, if ``adopt`` is a run's id, reopen that run as the parent; return its id.
 
@@ -164,7 +159,6 @@ class Mlflow:
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"}, span[0])
             self._connection.parents[run.id] = replace(run, ended=span[1])
-            contents.log_values(self._connection, run, parameters, {}, {})
             return run.id
 
     def close_sweep(

@@ -27,12 +27,7 @@ class NoTracking:
         return ""
 
     def open_sweep(
-        self,
-        name: str,
-        tags: Mapping[str, str],
-        parameters: Mapping[str, str],
-        adopt: str | None,
-        span: tuple[float, float] = (0.0, 0.0),
+        self, name: str, tags: Mapping[str, str], adopt: str | None = None, span: tuple[float, float] = (0.0, 0.0)
     ) -> str:
         """Return ``adopt``, or "" if it is None."""
         return adopt or ""

@@ -39,7 +39,7 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
     ``ended`` is the time at which a sweep that is sent later ended; 0 if the sweep is running. The ledger
     records the id only if the sweep is assigned to this tracker.
     """
-    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, adopt, (sweep.created, ended))
+    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, adopt, (sweep.created, ended))
     if sweep.tracker == tracker.identity:
         ledger.set_parent(sweep.id, parent)
     return parent
