@@ -156,8 +156,9 @@ def test_running_returns_how_the_jobs_ended_and_raises_nothing_so_that_their_rec
     jobs, terminal = compose_jobs(command), Terminal.current(plain=True)
     session = open_session(jobs[0].config.values, terminal)
     context = RunContext(session, NoTracking(), terminal, command.secrets)
+    preparing.prepare_jobs(session, jobs)
     multirun = Multirun(command, context, jobs, fail)
-    sweep, finished = multirun.open(*multirun.describe(["one", "two"]), Plan())
+    sweep, finished = multirun.open(Plan())
     assert not finished
     ending = multirun.run(sweep)
     assert (ending.status, ending.interruption) == (status, fault if status == KILLED else None)

@@ -21,6 +21,7 @@ from ragsweep.report.holdout import holdout_use
 from ragsweep.report.sweep_document import result_document
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
+from ragsweep.stages.graph import Plan
 from ragsweep.sweep import preparing
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
@@ -70,13 +71,16 @@ def _run(command: Command) -> CommandOutcome:
         terminal.plan_table(prepared.planned)
         return CommandOutcome(0)
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
-    recorded = _recorded(prepared, context, jobs)
+    multirun, recorded = None, None
+    if command.multirun and (session.folder / "ledger.db").exists():  # a ledger is created after all checks
+        multirun = _multirun(prepared, context, jobs)
+        recorded = multirun.recorded()
     if recorded and not command.searching:
-        prepared = preparing.without_done(prepared, session, context.ledger.jobs(recorded[1].id, "finished", "dropped"))
+        prepared = preparing.without_done(prepared, session, context.ledger.jobs(recorded.id, "finished", "dropped"))
     try:
         preparing.check_keys(prepared.nodes)
     except ConfigError:
-        if not (recorded and recorded[0].is_finished(*recorded[1:])):
+        if not (multirun and recorded and multirun.is_finished(recorded)):
             raise
     notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
     if not command.searching and any(root(line) == "finalists" for line in command.overrides):
@@ -89,7 +93,7 @@ def _run(command: Command) -> CommandOutcome:
     context.tracker.check()
     preparing.try_metrics([job.experiment for job in jobs if job.experiment], terminal)
     if command.multirun:
-        outcome = _run_sweep(_multirun(prepared, context, jobs), prepared)
+        outcome = _run_sweep(multirun or _multirun(prepared, context, jobs), prepared.planned)
     else:
         outcome = CommandOutcome(_run_single(prepared, context, jobs[0]))
     mlflow_sync.end_abandoned(context)
@@ -167,22 +171,11 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
     return Search(command, context, jobs, launcher, prepared.race, choose)
 
 
-def _recorded(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> tuple[Multirun, Sweep, Sweep] | None:
-    """Return a command's multirun, the recorded sweep that it continues or shows, and a new record; else None."""
-    if not prepared.command.multirun or not (context.session.folder / "ledger.db").exists():  # do not create a ledger
-        return None
-    multirun = _multirun(prepared, context, jobs)
-    key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
-    sweep = None if multirun.values["rerun"] else multirun.ledger.latest(key)
-    return (multirun, sweep, new) if sweep else None
-
-
-def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
+def _run_sweep(multirun: Multirun, planned: Plan) -> CommandOutcome:
     """Open a sweep, run its jobs and show its conclusion; if it is already finished, only show its conclusion again."""
-    key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
-    with multirun.alone(key):
+    with multirun.alone():
         try:
-            sweep, finished = multirun.open(key, new, prepared.planned)
+            sweep, finished = multirun.open(planned)
         except Interrupted:
             multirun.terminal.line("stopped", f"before the first job; {multirun.again} resumes the sweep")
             raise
@@ -224,7 +217,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
     If the jobs or the evaluation of the finalists were interrupted, raise the interrupting exception at the end.
     """
     context, ledger = multirun.context, multirun.ledger
-    with multirun.alone(sweep.key):
+    with multirun.alone():
         if not (left := multirun.leave(sweep)):
             ending = multirun.finish(sweep, ending)
             summary, status = _close(multirun, sweep, ending)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,20 +85,25 @@ class Multirun:
         self.elsewhere = False  # whether machines that do not record in this ledger can work on the sweep
         self.body: Body | None = self._run_jobs  # None if Hydra's sweeper runs the jobs
 
-    def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the sweep's key, and a new record for the sweep.
-
-        The key is a hash of the configs' ``signatures``, the `DECIDING` overrides, the tracker and the race.
-        """
-        command, mask = self.command, self.secrets.mask_text
-        typed = {root(line) for line in command.task}
+    @cached_property
+    def key(self) -> str:
+        """The sweep's key: a hash of the configs' signatures, the `DECIDING` overrides, the tracker and the race."""
+        typed = {root(line) for line in self.command.task}
         decided = {name: self.values[name] for name in DECIDING if name in typed}
-        further = [one for one in (decided, command.race if self.race else None) if one]
-        key = content_hash([signatures, self.tracker.identity, *further])
-        jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)
-        name = mask(" ".join(command.overrides) or "sweep")
-        new = Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
-        return self.distinguished(key), new
+        further = [one for one in (decided, self.command.race if self.race else None) if one]
+        signatures = [job.experiment.signature for job in self.jobs if job.experiment]
+        return self.distinguished(content_hash([signatures, self.tracker.identity, *further]))
+
+    @cached_property
+    def new(self) -> Sweep:
+        """A new record for the sweep."""
+        jobs = tuple(tuple(map(self.secrets.mask_text, job.overrides)) for job in self.jobs)
+        name = self.secrets.mask_text(" ".join(self.command.overrides) or "sweep")
+        return Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
+
+    def recorded(self) -> Sweep | None:
+        """Return the recorded sweep that the command continues or shows; None if it starts a new one."""
+        return None if self.values["rerun"] else self.ledger.latest(self.key)
 
     def distinguished(self, key: str) -> str:
         """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
@@ -122,30 +127,30 @@ class Multirun:
         """The command that resumes the sweep, for messages."""
         return f"the same command{' without rerun=true' if self.values['rerun'] else ''}"
 
-    def alone(self, _: str) -> AbstractContextManager[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Return a context that locks nothing: only searches, which override this method, are shared by commands."""
         return nullcontext()
 
-    def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
+    def open(self, planned: Plan) -> tuple[Sweep, bool]:
         """Open, resume or join a sweep; return the sweep, and whether it is already finished.
 
         Raises RagsweepError if the sweep cannot be shared and another process is running it, or if the sweep's name is
         taken.
         """
-        sweep = None if self.values["rerun"] else self.ledger.latest(key)
-        if sweep:
-            self._give_name(sweep)
-        elif name := self.values["name"]:
-            self.ledger.names.check_free(name, f"{key}-")
-        if sweep is None:
+        recorded, name = self.recorded(), self.values["name"]
+        if name and not recorded:
+            self.ledger.names.check_free(name, f"{self.key}-")
+        if not recorded:
             self.terminal.plan(planned)
-            sweep = self.ledger.open_sweep(key, new)
-            self._give_name(sweep)
+        sweep = recorded or self.ledger.open_sweep(self.key, self.new)
+        if name:
+            self.ledger.names.give(name, sweep.id)
+        if not recorded:
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` created
             if self.elsewhere:  # all machines share its parent run; equal sweeps in other ledgers have other runs
                 adopt = adopt or self.tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False
-        finished = self.is_finished(sweep, new)
+        finished = self.is_finished(sweep)
         claims = self.ledger.is_writable or not finished
         taken = self.ledger.claims.claim(ClaimKey(COMMAND, sweep.id)) if claims else None
         if taken and not self.is_shared:
@@ -155,9 +160,10 @@ class Multirun:
             self.terminal.line("join", f"{taken} is also working on this search")
         elif finished:
             return sweep, True
-        sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
+        names = self.new.names
+        sweep, done = self._reopen(sweep, max(names, sweep.names, key=len) if taken else names)
         self.terminal.line("resume", done)
-        if len(self.ledger.jobs(sweep.id, *DONE)) <= len(new.names):
+        if len(self.ledger.jobs(sweep.id, *DONE)) <= len(names):
             self.terminal.plan(planned)
         if taken:
             return sweep, False
@@ -166,13 +172,9 @@ class Multirun:
             sweep = mlflow_sync.complete(self.ledger, self.tracker, sweep, self.elsewhere)
         return sweep, False
 
-    def _give_name(self, sweep: Sweep) -> None:
-        if name := self.values["name"]:
-            self.ledger.names.give(name, sweep.id)
-
-    def is_finished(self, sweep: Sweep, new: Sweep) -> bool:
-        """Return whether a recorded sweep is finished and needs no more work for ``new``, the sweep of a command."""
-        return sweep.status == FINISHED and len(sweep.jobs) == len(new.names)
+    def is_finished(self, sweep: Sweep) -> bool:
+        """Return whether a recorded sweep is finished and needs no more work for this command."""
+        return sweep.status == FINISHED and len(sweep.jobs) == len(self.new.names)
 
     def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
         """Reopen the failed and the partial jobs of a sweep; return the sweep, and its progress in words."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,16 +102,23 @@ class Search(Multirun):
         self.is_shared, self.elsewhere = is_own(self.settings) and not alone, is_on_server(self.settings)
         self.body = self._run_jobs if is_own(self.settings) else None
 
-    def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the search's key (see `search_key`), and a new sweep record with placeholder names for its trials."""
+    @cached_property
+    def key(self) -> str:
+        """The search's key (see `search_key`)."""
+        first = self.jobs[0].experiment
+        assert first
+        return self.distinguished(search_key(self.command, first.signature, self.tracker.identity))
+
+    @cached_property
+    def new(self) -> Sweep:
+        """A new record for the search, with placeholder names for its trials."""
         names = trial_names(self.settings)
         name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
-        sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
-        return self.distinguished(search_key(self.command, signatures[0], self.tracker.identity)), sweep
+        return Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
-        """During the block, hold the lock for opening, joining, leaving and concluding searches with this key.
+    def alone(self) -> Iterator[None]:
+        """During the block, hold the lock for opening, joining, leaving and concluding searches with the same key.
 
         If another process holds the lock for longer than `PATIENCE`, print a line about that process. Nothing is locked
         if the ledger is read-only.
@@ -119,7 +127,7 @@ class Search(Multirun):
             yield
             return
         begun, reported = time.monotonic(), False
-        while taken := self.ledger.claims.claim(ClaimKey(KEY, key)):
+        while taken := self.ledger.claims.claim(ClaimKey(KEY, self.key)):
             if not reported and time.monotonic() - begun > PATIENCE:
                 self.terminal.line("waiting", f"{taken} is opening or concluding this search")
                 reported = True
@@ -127,25 +135,22 @@ class Search(Multirun):
         try:
             yield
         finally:
-            self.ledger.claims.release(ClaimKey(KEY, key))
+            self.ledger.claims.release(ClaimKey(KEY, self.key))
 
-    def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a search as `Multirun.open` does.
-
-        Also raises ConfigError if the study is on a database server that is unreachable.
-        """
+    def open(self, planned: Plan) -> tuple[Sweep, bool]:
+        """Do as `Multirun.open`; also raises ConfigError if the study is on an unreachable database server."""
         if self.elsewhere:
             with one_sentence():
                 check_reachable(str(self.settings["storage"]))
-        return super().open(key, new, planned)
+        return super().open(planned)
 
-    def is_finished(self, sweep: Sweep, new: Sweep) -> bool:
+    def is_finished(self, sweep: Sweep) -> bool:
         """Return whether a search is finished and needs no more work.
 
         More work is needed if the command requests more trials, if the search was ended by a stop rule other than the
         command's, or if a chosen finalist has no complete result.
         """
-        summary, wanted = read_summary(self.ledger.path, sweep.id), len(new.names)
+        summary, wanted = read_summary(self.ledger.path, sweep.id), len(self.new.names)
         if sweep.status != FINISHED or len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):
             return False
         if summary and summary.stopped and summary.stop != self.settings.get("stop"):
@@ -272,8 +277,7 @@ class Search(Multirun):
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
         """Evaluate the finalists without a holdout result; a failure is recorded and does not stop the others."""
-        chosen = self.choose(sweep)
-        if not chosen:
+        if not (chosen := self.choose(sweep)):
             return
         jobs = tuple(
             (*(line for line in result.run.overrides if not line.startswith("partition=")), f"partition={HOLDOUT}")
@@ -281,8 +285,7 @@ class Search(Multirun):
         )
         finalists = compose_jobs(replace(self.command, jobs=jobs, cases=()))
         # Finalists of an earlier attempt or choice keep their numbers.
-        earlier = self.ledger.finalists(sweep.id)
-        numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in earlier}
+        numbers = {record.outcome.name.removesuffix(SUFFIX): record.job for record in self.ledger.finalists(sweep.id)}
         for position, ((name, _), job) in enumerate(zip(chosen, finalists, strict=True)):
             number = numbers.setdefault(name, max(numbers.values(), default=-1) + 1)
             if self.ledger.claims.claim_job(sweep.id, number, FINALIST) is not None:
