@@ -139,6 +139,12 @@ class Mlflow:
             return f"{mlflow_command()} ui"
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
+    def sync_options(self) -> list[str]:
+        """Return the options by which `ragsweep sync` sends results to this tracker; secrets in the URI are masked."""
+        usual = Mlflow()
+        options = [] if self.uri == usual.uri else [f"--uri={mask_uri(self.uri)}"]
+        return options + ([] if self.experiment == usual.experiment else [f"--experiment={self.experiment}"])
+
     def address(self, run_id: str) -> str:
         """Return the address of a run's page on the server or in `mlflow ui`.
 

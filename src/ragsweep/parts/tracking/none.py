@@ -72,6 +72,10 @@ class NoTracking:
         """Return "", because runs have no address."""
         return ""
 
+    def sync_options(self) -> list[str]:
+        """Return an empty list."""
+        return []
+
     def view_command(self) -> str:
         """Return "", because there is nothing to view."""
         return ""

@@ -14,8 +14,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.results import NO_ARTIFACTS, Artifacts, DatasetFacts, Evaluation, Failure, HumanLabel, Result
 from ragsweep.core.secrets import Secrets, texts
-from ragsweep.parts.tracking import Mlflow, RunPlacement, Tracker
-from ragsweep.parts.tracking.database import mask_uri
+from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
 from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
@@ -55,12 +54,10 @@ class RunContext:
     @property
     def sync_command(self) -> str:
         """The command, in backquotes, that later sends missing results to the tracker, with the options it needs."""
-        folder, usual, given = str(self.session.folder.absolute()), Mlflow(), list[str]()
-        if isinstance(self.tracker, Mlflow):
-            given += [f"--uri={mask_uri(self.tracker.uri)}"] * (self.tracker.uri != usual.uri)
-            given += [f"--experiment={self.tracker.experiment}"] * (self.tracker.experiment != usual.experiment)
+        folder = str(self.session.folder.absolute())
         is_usual = folder == str(Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep")).absolute())
-        command = shlex.join(["ragsweep", "sync", *given, *([] if is_usual else [f"--path={folder}"])])
+        options = [*self.tracker.sync_options(), *([] if is_usual else [f"--path={folder}"])]
+        command = shlex.join(["ragsweep", "sync", *options])
         return f"`{command}`{' (replace *** with the credentials)' if '***' in command else ''}"
 
 
