@@ -24,7 +24,6 @@ from ragsweep.parts.chunkers import FixedSize, ParentChild
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.graph import walk
 from ragsweep.stages.store import Store
 from ragsweep.sweep.running.session import Session
 from support.commands import evaluate
@@ -230,7 +229,7 @@ def test_index_is_told_with_its_cost_and_size_cold_and_warm(stored: bool, tmp_pa
 
 def test_index_that_is_no_longer_kept_is_not_built_to_tell_its_size(tmp_path: Path) -> None:
     Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
-    (index,) = [node for node in walk(experiment().graph.wanted) if node.stage == "index"]
+    (index,) = [node for node in experiment().nodes if node.stage == "index"]
     (tmp_path / "whole" / index.address).unlink()
     result = Evaluator(Executor(Store(tmp_path, pytest.fail))).evaluate(experiment())
     if "latency" not in result.run.stages:  # which a machine that was busy measures again, and that needs the index

@@ -18,7 +18,7 @@ import yaml
 from safetensors.numpy import save_file
 
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.stages.graph import SOURCE, walk
+from ragsweep.stages.graph import SOURCE
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.job import Job, JobConfig
@@ -394,7 +394,7 @@ def base(option: str, data: Mapping[str, Path], beside: Mapping[str, str] = Mapp
 
 
 def addresses(experiment: Experiment) -> dict[str, Any]:
-    return {node.address: node for node in walk(experiment.graph.wanted)}
+    return {node.address: node for node in experiment.nodes}
 
 
 def begins(before: Experiment, after: Experiment) -> set[str]:
@@ -511,11 +511,10 @@ def test_keys_of_metrics_are_the_classified_ones() -> None:
 SHOW = """
 import sys
 from support.commands import prepare, write_option
-from ragsweep.stages.graph import walk
 from ragsweep.sweep.running.session import Session
 
 experiment = prepare(Session(), *sys.argv[1:])
-print(experiment.signature, sorted(node.address for node in walk(experiment.graph.wanted)))
+print(experiment.signature, sorted(node.address for node in experiment.nodes))
 """
 
 

@@ -109,11 +109,6 @@ class ConfigGraph:
         answered = (node for one in self.repetitions for node in (one.answer, *one.verdicts.values()))
         return tuple(filter(None, (self.route, *answered)))
 
-    @property
-    def wanted(self) -> tuple[Node, ...]:
-        """The nodes that an evaluation needs, including the exact searches for comparison."""
-        return (*self.own, *(leg.exact for leg in self.approximate.values()))
-
 
 def corpus_node(corpus: Corpus) -> Node:
     """Make the source node of a corpus, whose value is the corpus itself."""

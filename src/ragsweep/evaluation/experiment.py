@@ -1,7 +1,7 @@
 """One config, prepared for evaluation: its parts as a graph of stages, its questions and its metrics."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable, tabulate
 from ragsweep.parts.targets import TargetRule
 from ragsweep.services.usage import NoPrices, Pricing
-from ragsweep.stages.graph import Wanted
+from ragsweep.stages.graph import Wanted, walk
 
 Item = TypeVar("Item", Answer, Judgement)
 
@@ -68,6 +68,11 @@ class Experiment:
                 wanted.append(Wanted(one.answer, table.answered))
             wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
         return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """Every distinct node that the evaluation needs, inputs first."""
+        return walk(one.node for one in self.wanted)
 
 
 def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:

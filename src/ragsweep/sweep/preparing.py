@@ -18,7 +18,7 @@ from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.parts.targets import ENFORCE
 from ragsweep.services.usage import LIMITS
-from ragsweep.stages.graph import Charge, Plan, walk
+from ragsweep.stages.graph import Charge, Plan
 from ragsweep.stages.shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
 from ragsweep.sweep.composing.compose import main_config
@@ -97,7 +97,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
     facts += [] if command.searching else repeated_lines(experiments)
     if command.searching:
         command = with_directions(command, configs[0], experiments[0])
-        possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
+        possible = [node for one in experiments[1:] for node in one.nodes]
         bound = bound_search(session, command, experiments)
         # Overrides identify a search. Finalists matter only at its end, so a resumed search may change their number.
         command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))

@@ -32,7 +32,6 @@ from ragsweep.parts.metrics import AnnEvidenceLost, AnnRecall, Recall
 from ragsweep.parts.ranking import empty_rankings
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.graph import walk
 from ragsweep.testing.metrics import example
 from support.parts import Whole, Words, built, clustered, corpus, golden
 
@@ -155,10 +154,12 @@ def lay(index: str, *, compared: bool = True, hybrid: bool = False, chunker: Bui
     return graph(Parts(corpus(), chunker or built(Whole()), retriever, built(NoReranker()), 4, 2, compared))
 
 
+def prepared(laid: ConfigGraph) -> Experiment:
+    return Experiment("n", (), {}, {}, Dataset("toy", corpus(), QUESTIONS), laid, 2, METRICS, 0.5, "s")
+
+
 def evaluated(laid: ConfigGraph, executor: Executor | None = None) -> Any:
-    dataset = Dataset("toy", corpus(), QUESTIONS)
-    asked = Experiment("n", (), {}, {}, dataset, laid, 2, METRICS, 0.5, "s")
-    return Evaluator(executor or Executor()).evaluate(asked)
+    return Evaluator(executor or Executor()).evaluate(prepared(laid))
 
 
 BLIND = f"{__name__}.HalfBlind"
@@ -180,8 +181,8 @@ def test_exact_search_runs_only_beside_an_approximate_index_and_where_it_is_aske
     assert lay(FLAT).approximate == lay(BLIND, compared=False).approximate == {}
     words = graph(Parts(corpus(), built(Whole()), built(Words()), built(NoReranker()), 4, 2, True))
     assert words.approximate == {}
-    wanted = {node.address for node in walk(lay(BLIND).wanted)}
-    without = {node.address for node in walk(lay(BLIND, compared=False).wanted)}
+    wanted = {node.address for node in prepared(lay(BLIND)).nodes}
+    without = {node.address for node in prepared(lay(BLIND, compared=False)).nodes}
     assert (
         wanted - without
         == {lay(FLAT).ranking.address}

@@ -22,7 +22,6 @@ from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.live_questions import live_line
 from ragsweep.report.tables import partial_note
-from ragsweep.stages.graph import walk
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
@@ -129,7 +128,7 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
             with session.services, context.terminal.listening(executor, session.services.meter, live):
                 evaluated = session.evaluate(experiment, job.rung)
             if executor.store:
-                used = {node.address for node in walk(experiment.graph.wanted) if node.stored}
+                used = {node.address for node in experiment.nodes if node.stored}
                 executor.store.used(used, experiment.signature)
             return evaluated
     except (Exception, SystemExit) as fault:

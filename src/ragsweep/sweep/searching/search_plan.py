@@ -201,7 +201,7 @@ class _Parts:
 
 
 def _nodes(experiment: Experiment) -> Iterable[Node]:
-    return (node for node in walk([one.node for one in experiment.wanted]) if node.stage != SOURCE)
+    return (node for node in experiment.nodes if node.stage != SOURCE)
 
 
 def _part(node: Node) -> Part:
