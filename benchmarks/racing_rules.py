@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ragsweep.stats.inference.confidence_sequence import betting, cluster_differences, evidence
 from ragsweep.stats.inference.paired_tests import wilcoxon
-from ragsweep.sweep.racing.betting import Betting
+from ragsweep.sweep.racing import Betting
 
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]

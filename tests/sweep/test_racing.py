@@ -19,8 +19,8 @@ from ragsweep.parts.metrics import ContextRecall
 from ragsweep.report.race import saved
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.sweep.races import BettingRace
-from ragsweep.sweep.racing.betting import Betting
-from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
+from ragsweep.sweep.racing import Betting
+from ragsweep.sweep.running.rungs import QuestionOrder, order_questions
 from ragsweep.sweep.running.sweep_race import SweepRace
 from support.matrices import matrices
 from support.results import a_result, changed, changed_table, scored

@@ -32,7 +32,7 @@ from ragsweep.sweep.composing.settings import (
     read_sweep_labels,
 )
 from ragsweep.sweep.concluding.recorded_runs import find_recorded
-from ragsweep.sweep.racing.betting import WHERE
+from ragsweep.sweep.racing import WHERE
 from ragsweep.sweep.running.sweep_race import SweepRace, prepare_race
 from ragsweep.sweep.searching.search_plan import bound_search
 

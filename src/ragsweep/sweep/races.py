@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Metric, PartTraits
-from ragsweep.sweep.racing.betting import WHERE, Betting
+from ragsweep.sweep.racing import WHERE, Betting
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from ragsweep.stages.shards import LOCAL, RAY, RayShards, check_compute
 from ragsweep.stages.shared_store import open_shared_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.composing.settings import check_config, checked_metrics
-from ragsweep.sweep.racing.rungs import evaluate_rung
+from ragsweep.sweep.running.rungs import evaluate_rung
 
 if TYPE_CHECKING:
     from ragsweep.evaluation.config_graph import ConfigGraph

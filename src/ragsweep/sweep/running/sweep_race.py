@@ -18,9 +18,9 @@ from ragsweep.evaluation.experiment import Experiment
 from ragsweep.records.ledger import results_by_job
 from ragsweep.stats.inference.matrix import fill_declined
 from ragsweep.sweep.composing.job import RUNG
-from ragsweep.sweep.racing.betting import WHERE, Betting
-from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
+from ragsweep.sweep.racing import WHERE, Betting
 from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
+from ragsweep.sweep.running.rungs import QuestionOrder, order_questions
 
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace
