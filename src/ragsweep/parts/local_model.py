@@ -1,6 +1,5 @@
 """Locate, check and load a model that runs on this machine."""
 
-import importlib.metadata
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from ragsweep.core.errors import ConfigError, first_line
 from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.types import PartTraits
 from ragsweep.parts import model_files, onnx_model
+from ragsweep.parts.libraries import versions
 from ragsweep.parts.limits import check_at_least
 
 TORCH = {"int8": "float32"}
@@ -84,10 +84,9 @@ class LocalModel:
 
         If the compute dtype is int8, the entries of :func:`ragsweep.parts.onnx_model.facts` are added.
         """
-        libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
         dtype = self._resolved_dtype()
         added = onnx_model.facts() if dtype == "int8" else {}
-        return {**model_files.facts(self._folder()), "dtype": dtype, **libraries, **added}
+        return {**model_files.facts(self._folder()), "dtype": dtype, **versions(LIBRARIES), **added}
 
     @property
     def accelerator(self) -> str:

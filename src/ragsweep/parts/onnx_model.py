@@ -6,7 +6,6 @@ separately and without padding, in parallel threads, so that its vector never de
 """
 
 import hashlib
-import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 from ragsweep.core.identity import content_hash
 from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.locks import locks, private_folder, replace_file
+from ragsweep.parts.libraries import versions
 from ragsweep.parts.model_files import cpu_flags
 from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 
@@ -31,10 +31,7 @@ VERSION = "1"
 
 def facts() -> Mapping[str, str]:
     """Return the version of the export, the number of bits per weight, and the versions of the ONNX libraries."""
-    return {
-        "int8": f"{VERSION}, {weight_bits()} bits",
-        **{name: importlib.metadata.version(name) for name in ("onnx", "onnxruntime")},
-    }
+    return {"int8": f"{VERSION}, {weight_bits()} bits", **versions(["onnx", "onnxruntime"])}
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:

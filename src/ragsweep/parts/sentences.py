@@ -1,13 +1,12 @@
 """Split texts into sentences with the sentencex library and additional rules for French abbreviations."""
 
-import importlib.metadata
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.spans import Piece, encodable
+from ragsweep.parts.libraries import UsesLibraries
 
-LIBRARY = "sentencex"
 LANGUAGES = {
     "english": "en",
     "french": "fr",
@@ -30,12 +29,10 @@ The abbreviation does not end a sentence.
 """
 
 
-class SentenceSplitter:
+class SentenceSplitter(UsesLibraries):
     """Base class of parts that split texts into sentences."""
 
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library, on which the sentences may depend."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
+    LIBRARIES = ("sentencex",)
 
 
 def check_language(language: str, part: str = "chunker") -> None:

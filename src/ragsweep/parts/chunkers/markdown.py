@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ragsweep.core.spans import Piece, cut, encodable, last_pause, merge_neighbours
 from ragsweep.core.types import Corpus, PartTraits, Spans
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.limits import check_at_least
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-LIBRARY = "markdown-it-py"
 LINE_END = re.compile(r"\r\n?|\n")
 CODE = frozenset({"fence", "code_block"})
 
@@ -30,7 +29,7 @@ class Block(NamedTuple):
 
 
 @dataclass(eq=False)
-class Markdown:
+class Markdown(UsesLibraries):
     """Cut documents at CommonMark headings into chunks of at most ``size`` characters.
 
     A section that fits into ``size`` stays whole, including its subsections; a longer section is cut into its
@@ -41,16 +40,13 @@ class Markdown:
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    LIBRARIES = ("markdown-it-py",)
 
     size: int = 800
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless the size is at least 1."""
         check_at_least("chunker", 1, size=self.size)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the parser, on which the blocks may depend."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk."""

@@ -1,7 +1,5 @@
 """Cut documents at pauses (the ends of paragraphs, lines, sentences and words), or where the subject changes."""
 
-import importlib.metadata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,13 +8,14 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, cut, encodable, split_long
 from ragsweep.core.types import Corpus, Embedder, PartTraits, Spans
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 from ragsweep.parts.unit_vectors import unit
 
 
 @dataclass(eq=False)
-class Recursive:
+class Recursive(UsesLibraries):
     """Cut documents with chonkie's RecursiveChunker into chunks of at most ``size`` characters.
 
     Documents are cut after paragraphs. A paragraph longer than ``size`` is cut into lines, a longer line into
@@ -26,6 +25,7 @@ class Recursive:
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
+    LIBRARIES = ("chonkie", "chonkie-core")  # chonkie finds the cuts with chonkie-core
 
     size: int = 800
     min_characters: int = 24
@@ -33,10 +33,6 @@ class Recursive:
     def __post_init__(self) -> None:
         """Raise ConfigError unless ``size`` and ``min_characters`` are at least 1."""
         check_at_least("chunker", 1, size=self.size, min_characters=self.min_characters)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of chonkie and of chonkie-core, the library with which chonkie finds the cuts."""
-        return {name: importlib.metadata.version(name) for name in ("chonkie", "chonkie-core")}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk."""

@@ -1,6 +1,5 @@
 """Keep documents whole, cut them into windows of fixed size, or cut larger chunks into smaller chunks."""
 
-import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,6 +9,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, cut, cut_within, encodable, windows
 from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 from ragsweep.parts import model_files
+from ragsweep.parts.libraries import versions
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 
@@ -111,7 +111,7 @@ class Tokens:
         Raises ConfigError if the tokenizer file is not found.
         """
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
-        return {"tokenizer": model_files.file_digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
+        return {"tokenizer": model_files.file_digest(path), **versions(["tokenizers"])}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last window of a document may be shorter.

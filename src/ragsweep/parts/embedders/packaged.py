@@ -1,6 +1,5 @@
 """Embed texts with models whose packages contain the weights, so that nothing is downloaded."""
 
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,18 +9,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragsweep.core.types import Embeddings, Floats, Integers, PartTraits
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.model_files import file_digest, packaged
 from ragsweep.parts.unit_vectors import unit
 
 TOKENIZED_AT_ONCE = 1024
 
 
-class PackagedEmbedder:
+class PackagedEmbedder(UsesLibraries):
     """Base class of embedders whose model files are in a Python package."""
 
     PACKAGE: ClassVar[str]
     EXTRA: ClassVar[str]  # the extra of ragsweep that installs the package
-    LIBRARIES: ClassVar[Sequence[str]]  # distributions whose versions can change vectors
     DIGESTS: ClassVar[Mapping[str, str]]
     """Path of a file in the package -> its expected SHA-256; the weights come first, then the tokenizer."""
 
@@ -32,8 +31,7 @@ class PackagedEmbedder:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hashes of the weights and the tokenizer, and the versions of the libraries."""
         weights, tokenizer = map(file_digest, self._files())
-        versions = {name: importlib.metadata.version(name) for name in self.LIBRARIES}
-        return {"weights": weights, "tokenizer": tokenizer, **versions}
+        return {"weights": weights, "tokenizer": tokenizer, **super().fingerprint()}
 
     def _files(self) -> list[Path]:
         return packaged(self.PACKAGE, self.DIGESTS, f"'ragsweep[{self.EXTRA}]'")

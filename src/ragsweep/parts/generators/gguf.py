@@ -1,7 +1,6 @@
 """Generate answers with llama.cpp and a model in a GGUF file, whose weights can be converted to 8 bits first."""
 
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import secrets
@@ -17,6 +16,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
+from ragsweep.parts.libraries import versions
 from ragsweep.parts.limits import SEEDS, check_at_least, check_drawing
 from ragsweep.parts.model_files import file_digest, loading, package_folder
 from ragsweep.parts.prompts import Prompt
@@ -80,8 +80,7 @@ class Gguf:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the model file, and the versions of the libraries."""
-        versions = {library: importlib.metadata.version(library) for library in self._libraries()}
-        return {"weights": file_digest(self._file()), **versions}
+        return {"weights": file_digest(self._file()), **versions(self._libraries())}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
         """Answer every request with the seed of repetition ``replicate``, counted from 0.

@@ -1,8 +1,7 @@
 """The exact index, and a base class of indexes that find candidates with faiss and score them as in the exact one."""
 
-import importlib.metadata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import is_not
 from typing import Any, ClassVar
@@ -13,17 +12,16 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Arrays, Floats, PartTraits, Rankings
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.ranking import empty_rankings
 
 
-class FaissIndex(ABC):
+class FaissIndex(UsesLibraries, ABC):
     """Base class of indexes that find candidates with faiss and, like ``Flat``, score them by the original vectors."""
 
-    _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
+    LIBRARIES = ("faiss-cpu",)
 
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of faiss."""
-        return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
+    _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Return rankings of at most ``depth`` vectors near each query, padded to ``depth``.

@@ -1,11 +1,10 @@
 """Search tables of LanceDB, a vector database without a server, on disk or in object storage."""
 
-import importlib.metadata
 import importlib.util
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from ragsweep.core.locks import locks, private_folder
 from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.indexes.vectors import blocks, check_pieces
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
@@ -40,7 +40,7 @@ MOST = 1_000_000
 
 
 @dataclass(eq=False)
-class LanceTable(ExternalIndex):
+class LanceTable(UsesLibraries, ExternalIndex):
     """Base class of indexes in a LanceDB table; candidates are scored by the original vectors, as in the exact index.
 
     A table is filled, indexed and then tagged. If ``uri`` is a folder, a table without a tag, left by an interrupted
@@ -52,6 +52,7 @@ class LanceTable(ExternalIndex):
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"uri", "table"}), requires=("lancedb",))
+    LIBRARIES = ("lancedb",)
 
     uri: str = ".ragsweep/lancedb"
     table: str = "ragsweep"
@@ -67,10 +68,6 @@ class LanceTable(ExternalIndex):
             raise ConfigError(f"index.table is {self.table!r}; it may contain only letters, digits and _")
         if importlib.util.find_spec("lancedb") is None:
             raise ConfigError("lancedb is not installed; pip install 'ragsweep[lancedb]'")
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of LanceDB, which builds the index."""
-        return {"lancedb": importlib.metadata.version("lancedb")}
 
     @abstractmethod
     def _config(self, number: int, dimension: int) -> Any:

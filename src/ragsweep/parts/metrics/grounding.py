@@ -4,7 +4,6 @@ The metrics of citations follow Gao, Yen, Yu and Chen 2023, "Enabling Large Lang
 Citations", except that shared content words, not a model, decide whether a passage supports a claim.
 """
 
-import importlib.metadata
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_CITATIONS, NOT_J
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import words
 from ragsweep.parts.languages import NAMES, content_words, detect_language, fold, script_language
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.metrics.bases import (
     CITATION,
     CITATIONS,
@@ -74,7 +74,7 @@ class GroundingLexical(SupportMetric):
         return len(said & frozenset().union(*(words_of(passage.text) for passage in passages))) / len(said)
 
 
-class GroundingRougeL(SupportMetric):
+class GroundingRougeL(UsesLibraries, SupportMetric):
     """Proportion of the answer's words that the context contains in the same order (ROUGE-L precision).
 
     The score is the length of the longest common subsequence of words, divided by the number of words in the answer
@@ -83,14 +83,11 @@ class GroundingRougeL(SupportMetric):
     """
 
     TRAITS = PartTraits(version="4")
+    LIBRARIES = ("rouge-score",)
     name = "grounding_rouge_l"
 
     def __init__(self) -> None:
         self._rouge = RougeL()
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that computes ROUGE-L."""
-        return {"rouge-score": importlib.metadata.version("rouge-score")}
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
         said = without_citations(text)

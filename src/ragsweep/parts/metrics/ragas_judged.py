@@ -11,7 +11,6 @@ The scores differ from those of ragas in four cases:
   questions and scores 0 if all are empty.
 """
 
-import importlib.metadata
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -21,6 +20,7 @@ from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
 from ragsweep.core.types import Case, CostEstimate, Judgement, PartTraits, RequestSize
 from ragsweep.parts.judging import Judge
+from ragsweep.parts.libraries import versions
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.metrics.bases import clamp
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric
@@ -56,7 +56,7 @@ class RagasMetric(JudgeMetric):
 
     def fingerprint(self) -> dict[str, str]:
         """Return the version of ragas, and the version of ``ragas_calls``, which modifies ragas' prompts."""
-        return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
+        return {**versions(["ragas"]), "prompts": VERSION}
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return an upper estimate of the cost of judging one case, with all samples.

@@ -3,7 +3,6 @@
 ContextSimilarity, also based on embeddings, compares a question with its context.
 """
 
-import importlib.metadata
 import re
 import unicodedata
 from abc import abstractmethod
@@ -29,6 +28,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
 from ragsweep.parts.languages import NAMES, STOP_WORDS, fold, language_code
+from ragsweep.parts.libraries import UsesLibraries
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
@@ -47,16 +47,14 @@ from ragsweep.parts.metrics.numerals import unbroken
 from ragsweep.parts.unit_vectors import unit
 
 
-class _Overlap(AnswerMetric):
+class _Overlap(UsesLibraries, AnswerMetric):
     """A metric whose score is the best over the right answers.
 
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
+    LIBRARIES = ("rouge-score", "sacrebleu")
     needs = ("answer", "reference")
-
-    def fingerprint(self) -> Mapping[str, str]:
-        return {name: importlib.metadata.version(name) for name in ("rouge-score", "sacrebleu")}
 
     def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question)

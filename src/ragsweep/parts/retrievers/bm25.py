@@ -1,6 +1,5 @@
 """Rank chunks, or other texts, by the words that they share with a query (BM25)."""
 
-import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.types import NO_CHUNK, Arrays, PartTraits, Rankings
 from ragsweep.core.words import pattern, search_form, with_ascii_digits, without_optional_marks
+from ragsweep.parts.libraries import versions
 from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
 
@@ -79,7 +79,7 @@ class Bm25:
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
         # "letters" is the version of the steps in ``_split`` that only these languages need.
         letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}
-        return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
+        return versions(sorted(libraries)) | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:
         """Return the index of all chunks, as named arrays; it is built shard by shard, to save memory."""
