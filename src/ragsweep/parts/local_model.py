@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,26 +37,23 @@ AFTER_PADDING = (
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
+@dataclass(eq=False, kw_only=True)
 class LocalModel:
-    """Base class of parts that run a model on this machine: locate, check and load the model.
+    """Base class of parts that run a model on this machine: locate the model and check its settings.
 
     The address of a result contains the ``fingerprint`` instead of the settings ``model`` and ``dtype``.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
-        operational=frozenset({"model", "device", "dtype", "batch_size", "download"})
-    )
+    TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"model", "device", "dtype", "download"}))
     KEY: ClassVar[str]  # the config key of the part, for messages
-    INT8: ClassVar[bool] = True  # whether the model may run in int8
-
-    exports: Path | None = None  # the folder in which int8 exports are cached; None: each process exports the model
+    INT8: ClassVar[bool] = False  # whether the model may run in int8
 
     model: str | None
-    device: str
-    dtype: str
-    batch_size: int
-    max_length: int | None
-    download: bool
+    device: str = "auto"
+    dtype: str = "auto"
+    download: bool = False
+    exports: Path | None = field(default=None, init=False, repr=False)
+    """The folder in which int8 exports are cached; None: each process exports the model."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes to pickle, without cached properties: each worker process loads the model itself."""
@@ -67,17 +65,14 @@ class LocalModel:
         }
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and for missing or unsuitable model files, without loading the model.
+        """Raise ConfigError for an invalid device or dtype, and for missing or unsuitable model files.
 
-        If ``download`` is true, missing and outdated files of a hub model are downloaded.
+        The model is not loaded. If ``download`` is true, missing and outdated files of a hub model are downloaded.
         """
-        self._check_device()
+        if not DEVICE.fullmatch(self.device):
+            ways = "choose auto, cpu, cuda, mps or xpu; append a number to choose one of several devices, as in cuda:1"
+            raise ConfigError(f"{self.KEY}.device is {self.device!r}; {ways}")
         self._resolved_dtype()
-        longest = self._longest_input
-        check_at_least(self.KEY, 1, batch_size=self.batch_size)
-        if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
-            bounds = f"between 1 and {longest}, the maximum for {self.model}" if longest else "at least 1"
-            raise ConfigError(f"{self.KEY}.max_length must be {bounds}, or null, got {self.max_length}")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hashes of the model files, the compute dtype, and the versions of the libraries.
@@ -114,11 +109,6 @@ class LocalModel:
         weights = self._folder() / model_files.WEIGHTS if self.INT8 and self.dtype in ("auto", "int8") else None
         return model_files.resolve_dtype(self.dtype, self.device, f"{self.KEY}.dtype", weights)
 
-    def _check_device(self) -> None:
-        if not DEVICE.fullmatch(self.device):
-            ways = "choose auto, cpu, cuda, mps or xpu; append a number to choose one of several devices, as in cuda:1"
-            raise ConfigError(f"{self.KEY}.device is {self.device!r}; {ways}")
-
     def _usable_device(self) -> str | None:
         """Return the configured device, or None for "auto".
 
@@ -138,6 +128,28 @@ class LocalModel:
                 f" set {self.KEY}.device=auto, which selects a GPU if torch has one"
             ) from fault
         return self.device
+
+
+@dataclass(eq=False, kw_only=True)
+class SentenceTransformersModel(LocalModel):
+    """Base class of parts that run a model of the sentence-transformers library, in batches."""
+
+    TRAITS: ClassVar[PartTraits] = replace(
+        LocalModel.TRAITS, operational=LocalModel.TRAITS.operational | {"batch_size"}
+    )
+    INT8: ClassVar[bool] = True
+
+    batch_size: int = 32
+    max_length: int | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError as ``LocalModel.check`` does, and for a batch size or maximum length out of range."""
+        super().check()
+        longest = self._longest_input
+        check_at_least(self.KEY, 1, batch_size=self.batch_size)
+        if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
+            bounds = f"between 1 and {longest}, the maximum for {self.model}" if longest else "at least 1"
+            raise ConfigError(f"{self.KEY}.max_length must be {bounds}, or null, got {self.max_length}")
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
         """Load the model with ``load``, a sentence-transformers class, and convert it if the dtype is int8.

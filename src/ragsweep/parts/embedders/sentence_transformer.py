@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Embeddings, Floats, Integers, PartTraits
 from ragsweep.parts import model_files
-from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.local_model import SentenceTransformersModel
 from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
@@ -31,7 +31,7 @@ The first prompt that is not empty is used.
 
 
 @dataclass(eq=False)
-class SentenceTransformerEmbedder(LocalModel):
+class SentenceTransformerEmbedder(SentenceTransformersModel):
     """Embed texts with a local model; the vectors are float32, whatever the dtype of the model.
 
     If ``query_prompt`` or ``document_prompt`` is None, the model's files provide the prompt: the one for queries or
@@ -39,18 +39,13 @@ class SentenceTransformerEmbedder(LocalModel):
     Static models (model2vec), which average token vectors without a transformer, are also supported.
     """
 
-    TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
+    TRAITS: ClassVar[PartTraits] = replace(SentenceTransformersModel.TRAITS, version="2")
     KEY: ClassVar[str] = "embedder"
 
     model: str
-    device: str = "auto"
-    dtype: str = "auto"
-    batch_size: int = 32
     normalize: bool = True
     query_prompt: str | None = None
     document_prompt: str | None = None
-    max_length: int | None = None
-    download: bool = False
 
     @property
     def trained_on(self) -> str:

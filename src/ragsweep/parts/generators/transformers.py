@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -35,11 +35,10 @@ class Transformers(LocalModel):
     nothing.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(
-        version="1", operational=frozenset({"model", "device", "dtype", "download", "replicates"})
+    TRAITS: ClassVar[PartTraits] = replace(
+        LocalModel.TRAITS, version="1", operational=LocalModel.TRAITS.operational | {"replicates"}
     )
     KEY: ClassVar[str] = "llm"
-    INT8: ClassVar[bool] = False
 
     model: str
     prompt: Prompt
@@ -47,9 +46,6 @@ class Transformers(LocalModel):
     temperature: float = 0.0
     seed: int = 0
     thoughts: Sequence[str] | None = TAGS
-    device: str = "auto"
-    dtype: str = "auto"
-    download: bool = False
     replicates: int = 1
     batch: int = 1
 
@@ -58,8 +54,7 @@ class Transformers(LocalModel):
 
         The model is not loaded. If ``download`` is true, missing and outdated files of a hub model are downloaded.
         """
-        self._check_device()
-        self._resolved_dtype()
+        super().check()
         check_tags(self.thoughts, "llm")
         check_drawing(self.max_new_tokens, self.temperature, self.replicates)
         check_at_least("llm", 1, batch=self.batch)

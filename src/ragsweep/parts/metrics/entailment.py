@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NOT_CONFIGURED, NOTHING_SAID
 from ragsweep.core.types import Case, Judgement, Question
-from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.local_model import SentenceTransformersModel
 from ragsweep.parts.metrics.bases import batches, check_threshold, without_citations
 from ragsweep.parts.metrics.grounding import SentenceMetric, sentences_of
 
@@ -19,7 +19,7 @@ CASES_ENTAILED = 16
 
 
 @dataclass(eq=False)
-class FaithfulnessNli(LocalModel, SentenceMetric):
+class FaithfulnessNli(SentenceTransformersModel, SentenceMetric):
     """Proportion of the answer's sentences that at least one passage of the context entails.
 
     Each passage is a separate premise, as in Laban et al. 2022, "SummaC", at paragraph granularity. A passage entails
@@ -28,17 +28,12 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
     sentences, and answers to conversational questions are not scored; without a ``model``, no answer is scored.
     """
 
-    TRAITS = replace(LocalModel.TRAITS, version="4", skips_abstained=True)
+    TRAITS = replace(SentenceTransformersModel.TRAITS, version="4", skips_abstained=True)
     name = "faithfulness_nli"
     KEY = "metrics.faithfulness_nli"
 
     model: str | None = None
     threshold: float = 0.5
-    max_length: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    batch_size: int = 32
-    download: bool = False
 
     def __post_init__(self) -> None:
         check_threshold(self.threshold, self.name)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Floats, PartTraits
-from ragsweep.parts.local_model import LocalModel
+from ragsweep.parts.local_model import SentenceTransformersModel
 from ragsweep.parts.reordering import REORDERING, Reordering
 
 ARCHITECTURE = "ForSequenceClassification"
@@ -20,7 +20,7 @@ DECIMALS = 4
 
 
 @dataclass(eq=False)
-class CrossEncoder(LocalModel):
+class CrossEncoder(SentenceTransformersModel):
     """Score a pair of a question and a chunk by the logit of a classifier with one output; higher means more relevant.
 
     A logit of 0 means a probability of 0.5. The probability itself is not used, because in single precision it is equal
@@ -29,25 +29,20 @@ class CrossEncoder(LocalModel):
     the model's own limit); the longer of the two is truncated first.
     """
 
-    TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2", reordering=REORDERING)
+    TRAITS: ClassVar[PartTraits] = replace(SentenceTransformersModel.TRAITS, version="2", reordering=REORDERING)
     KEY: ClassVar[str] = "reranker"
 
     model: str
     candidates: int = 50
     min_score: float | None = None
     mix: float = 0.0
-    max_length: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    batch_size: int = 32
-    download: bool = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a number out of range. The model is not loaded."""
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError as ``LocalModel.check`` does, and for a model that is not a reranker with one output."""
+        """Raise ConfigError as the base class does, and for a model that is not a reranker with one output."""
         super().check()
         config = self._config()
         architecture = (config.get("architectures") or ["unknown"])[0]
