@@ -1,5 +1,6 @@
 """Reorder rankings by the scores of a reranker."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,18 @@ class Reordering(NamedTuple):
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")
         check_min_score(self.min_score, "reranker")
+
+
+@dataclass(eq=False, kw_only=True)
+class ReorderingSettings:
+    """Base class of rerankers that support all settings of Reordering."""
+
+    candidates: int = 50
+    min_score: float | None = None
+    mix: float = 0.0
+
+    def __post_init__(self) -> None:
+        Reordering(self.candidates, self.min_score, self.mix).check()
 
 
 def reordering_of(part: Any) -> Reordering:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ragsweep.core.types import Floats, Usage
 from ragsweep.parts.limits import check_at_least
-from ragsweep.parts.reordering import REORDERING, Reordering
+from ragsweep.parts.reordering import REORDERING, ReorderingSettings
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.services.http_call import HttpRequest
 from ragsweep.services.http_client import Service
@@ -16,7 +16,7 @@ from ragsweep.services.replies import is_float32, read_token_counts
 
 
 @dataclass(eq=False)
-class ApiReranker(ServiceSettings):
+class ApiReranker(ReorderingSettings, ServiceSettings):
     """Score pairs of a question and a text by ``POST {base_url}/rerank``; a score is the reply's ``relevance_score``.
 
     :class:`ragsweep.services.http_client.Service` makes the calls and handles the API key, retries and waits.
@@ -32,15 +32,12 @@ class ApiReranker(ServiceSettings):
 
     base_url: str
     model: str
-    candidates: int = 50
-    min_score: float | None = None
-    mix: float = 0.0
     batch_size: int = 100
 
     def __post_init__(self) -> None:
         """Set up the service without making a call. Raises ConfigError for a number out of range."""
         self.service = Service(self.base_url, **self.call_settings())
-        Reordering(self.candidates, self.min_score, self.mix).check()
+        super().__post_init__()
 
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for a secret in the config. No call is made."""

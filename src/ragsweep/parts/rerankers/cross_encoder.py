@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.local_model import SentenceTransformersModel
-from ragsweep.parts.reordering import REORDERING, Reordering
+from ragsweep.parts.reordering import REORDERING, ReorderingSettings
 
 ARCHITECTURE = "ForSequenceClassification"
 """Suffix of the architecture of a reranker; other models would be loaded with a randomly initialised head."""
@@ -20,7 +20,7 @@ DECIMALS = 4
 
 
 @dataclass(eq=False)
-class CrossEncoder(SentenceTransformersModel):
+class CrossEncoder(ReorderingSettings, SentenceTransformersModel):
     """Score a pair of a question and a chunk by the logit of a classifier with one output; higher means more relevant.
 
     A logit of 0 means a probability of 0.5. The probability itself is not used, because in single precision it is equal
@@ -33,13 +33,6 @@ class CrossEncoder(SentenceTransformersModel):
     KEY: ClassVar[str] = "reranker"
 
     model: str
-    candidates: int = 50
-    min_score: float | None = None
-    mix: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError for a number out of range. The model is not loaded."""
-        Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
         """Raise ConfigError as the base class does, and for a model that is not a reranker with one output."""

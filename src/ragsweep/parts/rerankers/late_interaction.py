@@ -8,7 +8,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Floats, PartTraits, TokenVectors
-from ragsweep.parts.reordering import REORDERING, Reordering
+from ragsweep.parts.reordering import REORDERING, ReorderingSettings
 from ragsweep.parts.unit_vectors import unit
 
 QUESTIONS = 64
@@ -16,7 +16,7 @@ QUESTIONS = 64
 
 
 @dataclass(eq=False)
-class LateInteraction:
+class LateInteraction(ReorderingSettings):
     """Score a pair by MaxSim: the mean, over the question's tokens, of the cosine to the chunk's most similar token.
 
     Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines, which
@@ -28,13 +28,6 @@ class LateInteraction:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", reordering=REORDERING)
 
     embedder: Any
-    candidates: int = 50
-    min_score: float | None = None
-    mix: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError for a number out of range."""
-        Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
         """Raise ConfigError if the embedder returns no token vectors."""
