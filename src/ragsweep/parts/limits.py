@@ -16,6 +16,13 @@ def check_at_least(part: str, least: float, **values: float | None) -> None:
             raise ConfigError(f"{part}.{name} must be at least {least}, got {value}")
 
 
+def check_between(part: str, least: float, most: float, **values: float | None) -> None:
+    """Raise ConfigError as ``check_at_least`` does, unless each value is None or from ``least`` to ``most``."""
+    for name, value in values.items():
+        if value is not None and not least <= value <= most:
+            raise ConfigError(f"{part}.{name} must be between {least} and {most}, got {value}")
+
+
 def check_drawing(max_new_tokens: int, temperature: float, replicates: int) -> None:
     """Raise ConfigError if a value is out of range, or if several replicates would be identical (at temperature 0)."""
     check_at_least("llm", 1, max_new_tokens=max_new_tokens, replicates=replicates)

@@ -5,11 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, cut, encodable, split_long
 from ragsweep.core.types import Corpus, Embedder, PartTraits, Spans
 from ragsweep.parts.libraries import UsesLibraries
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import check_at_least, check_between
 from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 from ragsweep.parts.unit_vectors import unit
 
@@ -79,8 +78,7 @@ class Semantic(SentenceSplitter):
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a number is out of range or the language is unknown."""
-        if not 0 <= self.percentile <= 100:
-            raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
+        check_between("chunker", 0, 100, percentile=self.percentile)
         check_at_least("chunker", 1, size=self.size)
         check_language(self.language)
 

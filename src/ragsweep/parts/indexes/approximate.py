@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats, PartTraits
 from ragsweep.parts.indexes.faiss_index import FaissIndex, Flat, check_shape, deserialise, lend, library
 from ragsweep.parts.indexes.vectors import blocks, check_pieces, sample
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import check_at_least, check_between
 
 
 @dataclass(eq=False)
@@ -210,8 +209,7 @@ class Pq(CodeIndex):
     def __post_init__(self) -> None:
         """Raise ConfigError for values out of range."""
         check_at_least("index", 1, m=self.m, oversampling=self.oversampling)
-        if not LEAST_BITS <= self.nbits <= 8:
-            raise ConfigError(f"index.nbits must be between {LEAST_BITS} and 8, got {self.nbits}")
+        check_between("index", LEAST_BITS, 8, nbits=self.nbits)
 
     def build(self, vectors: Floats) -> Arrays:
         """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per subspace, values).

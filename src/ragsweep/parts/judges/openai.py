@@ -14,7 +14,7 @@ from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Embedder, PartTraits, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
-from ragsweep.parts.limits import SEEDS, check_at_least
+from ragsweep.parts.limits import SEEDS, check_at_least, check_between
 from ragsweep.parts.service_settings import LIMITS, EndpointSettings
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -83,8 +83,7 @@ class OpenAIJudge(EndpointSettings):
                 )
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
-        if self.temperature is not None and not 0 <= self.temperature <= 2:
-            raise ConfigError(f"judge.temperature must be between 0 and 2, got {self.temperature}")
+        check_between("judge", 0, 2, temperature=self.temperature)
         if self.embeddings_model is not None and self.embeddings is not None:
             raise ConfigError(
                 "judge.embeddings_model and judge.embeddings are both set; use one of them, and set the other to null"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import NO_ANSWERS, NO_QUOTES, NOTHING_RETRIEVED, score_with_evidence
 from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Passage, Question, Scores
+from ragsweep.parts.limits import check_between
 from ragsweep.parts.metrics.bases import Proportion, to_scores, withhold
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 
@@ -51,8 +51,7 @@ class _ByText(Proportion):
     name: str
 
     def __init__(self, threshold: float = 0.5) -> None:
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"metrics.{self.name}.threshold must be between 0 and 1, got {threshold}")
+        check_between(f"metrics.{self.name}", 0, 1, threshold=threshold)
         self.threshold = threshold
 
     def score(self, view: EvaluationView) -> Scores:

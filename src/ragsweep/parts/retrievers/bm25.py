@@ -11,6 +11,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.types import NO_CHUNK, Arrays, PartTraits, Rankings
 from ragsweep.core.words import pattern, search_form, with_ascii_digits, without_optional_marks
 from ragsweep.parts.libraries import versions
+from ragsweep.parts.limits import check_at_least, check_between
 from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
 
@@ -62,12 +63,10 @@ class Bm25:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a value out of range, and for an unknown backend or language."""
-        if not self.k1 >= 0:
-            raise ConfigError(f"retriever.k1 must be at least 0, got {self.k1}")
+        check_at_least("retriever", 0, k1=self.k1)
         if self.k1 == 0 and self.backend == "rank_bm25":
             raise ConfigError("retriever.k1 is 0, for which rank_bm25 divides by zero; use retriever.backend=bm25s")
-        if not 0 <= self.b <= 1:
-            raise ConfigError(f"retriever.b must be between 0 and 1, got {self.b}")
+        check_between("retriever", 0, 1, b=self.b)
         for key, value, known in (("backend", self.backend, BACKENDS), ("language", self.language, LANGUAGES)):
             if value not in known:
                 raise ConfigError(f"retriever.{key} is {value!r}{nearest(str(value), known)}")

@@ -9,6 +9,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, PartTraits, Rankings
 from ragsweep.parts.fusion import NORMALISATIONS, convex, reciprocal_rank
+from ragsweep.parts.limits import check_at_least
 
 
 class _Hybrid:
@@ -44,8 +45,7 @@ class HybridRrf(_Hybrid):
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
         """Raise ConfigError if ``k`` is negative or NaN, if there are no legs, or if the weights are invalid."""
-        if not k >= 0:
-            raise ConfigError(f"retriever.k must be at least 0, got {k}")
+        check_at_least("retriever", 0, k=k)
         super().__init__(legs, weights or dict.fromkeys(legs, 1.0))
         self.k = k
 

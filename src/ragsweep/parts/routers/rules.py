@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embedder, Floats, PartTraits, Request, Route
 from ragsweep.core.words import word_count
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import check_at_least, check_between
 from ragsweep.parts.prompts import APOSTROPHES
 from ragsweep.parts.unit_vectors import unit
 
@@ -107,8 +107,7 @@ class Similarity:
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
                 number = "one or more " if least else ""
                 raise ConfigError(f"router.{name} must be a list of {number}non-blank strings, got {examples!r}")
-        if not -1 <= self.threshold <= 1:
-            raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
+        check_between("router", -1, 1, threshold=self.threshold)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Report a decision for every request, based only on its question, by calling ``done(index, route)``."""
