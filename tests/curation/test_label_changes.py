@@ -76,6 +76,21 @@ def test_a_label_has_one_fate(label: Evidence, new: Corpus, without_old: object,
     assert verify(label, new, corpus(trees=TEXT)) == with_old
 
 
+@pytest.mark.parametrize("grade", [0.0, 1.0, 2.0])
+def test_a_label_is_not_moved_to_the_place_of_another_label_of_its_question(grade: float) -> None:
+    there = Evidence("b", "The alder measures 10 metres", grade=grade)
+    labels, new = (Evidence("trees", there.anchor), there), corpus(b=TEXT)
+    assert changes(verify_labels([Question("q", "?", evidence=labels)], new)) == [(MOVED, None)]
+    apart = [Question(name, "?", evidence=(label,)) for name, label in zip("qr", labels, strict=True)]
+    assert changes(verify_labels(apart, new)) == [(MOVED, Evidence("b", there.anchor))]
+
+
+def test_of_two_labels_with_one_new_place_only_one_is_moved_there() -> None:
+    labels, old = (Evidence("trees"), Evidence("copy", grade=2)), corpus(trees=TEXT, copy=TEXT)
+    found = verify_labels([Question("q", "?", evidence=labels)], corpus(b=TEXT), old)
+    assert changes(found) == [(MOVED, Evidence("b")), (MOVED, None)]
+
+
 def test_few_words_that_other_documents_have_too_are_not_moved_without_the_old_corpus() -> None:
     label, new = Evidence("yew", "measures", 76), corpus(yew="It measures 9 metres.", trees=TEXT)
     assert verify(label, new) == [(MOVED, None)]

@@ -5,8 +5,7 @@ passage is identified by its anchor and, if the old corpus is given, by the word
 only in its encoding (composed or decomposed characters, line ends, white space) counts as unchanged.
 """
 
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from ragsweep.golden.anchors import Span, canonical, nearest_passage, resolve
 from ragsweep.golden.judged_spans import DocumentSpan
 from ragsweep_golden.evidence.passages import NOTHING, Common, common_words, sentence_around, similarity
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS
-from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, text_of
+from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, re_encoded, text_of
 from ragsweep_golden.sets.entries import as_label, value
 
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
@@ -67,15 +66,23 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
     verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
     for label in sorted(labels, key=lambda label: label.document):  # by document, because ``resolve`` caches few texts
         found[label] = verifier.examine(label)
-    changes = [
-        change._replace(question=question.id, number=number, old=label)
-        for question in questions
-        for number, label in enumerate(question.evidence)
-        if (change := found[label]) and change.kind
-    ]
+    changes = [change for question in questions for change in _changes_of(question, found)]
     renumbered = {label: change.new for label, change in found.items() if change and not change.kind and change.new}
     count = sum(len(question.evidence) for question in questions)
     return Verification(count, changes, renumbered, verifier.corpora.renamed)
+
+
+def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]) -> Iterator[LabelChange]:
+    """Yield the changes of a question's labels; a label is not moved to the place of another, whatever its grade."""
+    taken = {replace(label, grade=1.0) for label in question.evidence if not found[label]}
+    for number, label in enumerate(question.evidence):
+        if (change := found[label]) and change.kind:
+            change = change._replace(question=question.id, number=number, old=label)
+            if change.new and (place := replace(change.new, grade=1.0)) in taken:
+                change = change._replace(new=None, note=f"{change.note}, where the question has another label")
+            elif change.new:
+                taken.add(place)
+            yield change
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +114,7 @@ class _Verifier:
             return None
         if origin is None and any(begin == label.start for begin, _ in spans):
             return None
-        if text is not None and (span := _re_encoded(label, spans, text, before)):
+        if text is not None and (span := re_encoded(label, spans, text, before)):
             return LabelChange("", label, replace(label, start=span[0]))
         if origin:
             return self._by_context(label, label.anchor, here, origin)
@@ -213,22 +220,6 @@ class _Verifier:
 def _listed(places: Sequence[DocumentSpan]) -> str:
     named = [f'document "{place.document}" at {place.start}' for place in places[:3]]
     return f"in {', '.join(named)}" + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
-
-
-def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that begins at the label's start, counted in a different encoding; None if no span does."""
-    if label.start is None:
-        return None
-    if before is not None:
-        same = canonical(text) == canonical(before)
-        start = len(canonical(before[: label.start]))
-        return next((span for span in spans if same and len(canonical(text[: span[0]])) == start), None)
-    for span in spans:
-        head = text[: span[0]]
-        for lines in (head, head.replace("\r\n", "\n"), head.replace("\n", "\r\n"), canonical(head)):
-            if label.start in {len(unicodedata.normalize(form, lines)) for form in ("NFC", "NFD")}:
-                return span
-    return None
 
 
 def repair(

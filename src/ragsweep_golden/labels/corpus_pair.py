@@ -1,12 +1,13 @@
 """Compare the current corpus with an earlier version, and search the documents of both for anchors."""
 
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import Corpus, Evidence
 from ragsweep.golden.anchors import Span, canonical, composed, in_order, resolve, visible_words
 from ragsweep_golden.evidence.passages import SENTENCE_END
 
@@ -92,3 +93,19 @@ def occurrences(texts: Sequence[SearchableText], excluded: str, anchor: str) -> 
     for one in texts:
         if one.name != excluded and longest in one.composed and in_order(one.composed, words):
             yield from ((one, span) for span in resolve(one.text, anchor))
+
+
+def re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
+    """Return the span that begins at the label's start, counted in a different encoding; None if no span does."""
+    if label.start is None:
+        return None
+    if before is not None:
+        same = canonical(text) == canonical(before)
+        start = len(canonical(before[: label.start]))
+        return next((span for span in spans if same and len(canonical(text[: span[0]])) == start), None)
+    for span in spans:
+        head = text[: span[0]]
+        for lines in (head, head.replace("\r\n", "\n"), head.replace("\n", "\r\n"), canonical(head)):
+            if label.start in {len(unicodedata.normalize(form, lines)) for form in ("NFC", "NFD")}:
+                return span
+    return None
