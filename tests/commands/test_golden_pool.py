@@ -63,8 +63,23 @@ def test_every_unjudged_chunk_of_every_ranking_is_in_the_pool(place: Path, capsy
 def test_without_stored_rankings_the_contexts_are_pooled(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(place / "stages")
     assert golden(WORDS) == 0
-    assert "only the contexts of #1, #2 are stored" in capsys.readouterr().out
+    assert "only the contexts of #1, #2 are available" in capsys.readouterr().out
     assert {rank for one in read_rows(place / "pool.jsonl") for rank in one["ranks"].values()} <= {1, 2}
+
+
+def test_the_stored_rankings_of_a_later_corpus_are_not_those_of_the_sweep(place: Path) -> None:
+    shutil.copy("corpus.jsonl", "copy.jsonl")
+    words = [*write_dataset(place, corpus=[*CORPUS[::-1], {"id": "tea", "text": "Cats, dogs, bread."}]), "top_k=2"]
+    session = Session(folder=place)
+    session.evaluator.executor.store = open_store(place / "stages", print)
+    for more in ([], ["embedder.ngram=3"]):
+        evaluate(session, *words, "tracking=none", "retriever=vector", "embedder=hashing", *more)
+    assert golden([*WORDS, "corpus=copy.jsonl"]) == 0
+    found = read_rows(place / "pool.jsonl")
+    shutil.copy("copy.jsonl", "corpus.jsonl")
+    shutil.rmtree("stages")
+    assert golden(WORDS) == 0
+    assert found == read_rows(place / "pool.jsonl") != []
 
 
 def test_another_corpus_is_refused(place: Path) -> None:

@@ -210,7 +210,8 @@ def _blocks(
     counts = {"judged": pooled.judged, "chunks": pooled.chunks}
     yield lines(Statement("judged", f"judged@{values['depth']}: {share} % of {what}", counts))
     if cut := [name for name, one in retrieved.items() if not one.whole]:
-        text = f"only the contexts of {', '.join(cut)} are stored; ragsweep run ... rerun=true recomputes the rankings"
+        way = "with the sweep's corpus in its place, ragsweep run ... rerun=true recomputes the rankings"
+        text = f"only the contexts of {', '.join(cut)} are available; {way}"
         yield lines(Statement("note", text, {"configs": cut}))
     if pooled.holes:
         yield Table([">impact", "question", "passage", "found by"], list(_rows(pooled.holes[:SHOWN], texts)))

@@ -47,8 +47,8 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
     If the config's ``top_k`` is at least ``depth`` and there is no ``context_budget``, return the recorded contexts.
-    Otherwise, return the stored rankings. If these are missing, or if the config can no longer be prepared, return the
-    recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
+    Otherwise, return the stored rankings. If these are missing, or if the config can no longer be prepared with its
+    corpus, return the recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
@@ -56,9 +56,12 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
         return Retrieved(contexts)
     values = dict(result.run.config)
     try:
-        graph = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.run.overrides)).graph
+        experiment = session.prepare(Job(PlainConfig(values, values, {}), result.name, result.run.overrides))
     except RagsweepError:
         return Retrieved(contexts, whole=False)
+    if experiment.dataset.corpus.digest != result.run.dataset.corpus_digest:  # its rankings have other chunks
+        return Retrieved(contexts, whole=False)
+    graph = experiment.graph
     searched = [n for n, count in enumerate(columns["retrieved"]) if count > 0]  # NaN: the search failed
     texts = columns.get("query", columns["question"])
     rows, executor = [texts[n] for n in searched], session.evaluator.executor
