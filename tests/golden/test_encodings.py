@@ -127,6 +127,21 @@ def test_a_page_of_utf_8_beside_a_table_of_another_encoding_is_noted(tmp_path: P
     assert part.load().notes == (note,) * noted
 
 
+def test_a_page_read_in_another_encoding_is_noted_where_an_anchor_is_not_found_in_it(tmp_path: Path) -> None:
+    (tmp_path / "d1.txt").write_text("Le café est là.", encoding="utf-8")
+    label = '{"id": "q1", "question": "Where?", "evidence": [{"document": "d1.txt", "anchor": "café"}]}'
+    (tmp_path / "golden.jsonl").write_text(label, encoding="windows-1252")
+    table = "id,question,document,anchor\nq1,Où?,d1.txt,café\n"
+    (tmp_path / "questions.csv").write_text(table, encoding="windows-1252")
+    settings = ("error", None, 0)
+    for part in (
+        Folder(str(tmp_path), str(tmp_path / "golden.jsonl"), [], *settings, False, encoding="windows-1252"),
+        Csv(str(tmp_path), str(tmp_path / "questions.csv"), None, None, None, *settings, encoding="windows-1252"),
+    ):
+        with pytest.raises(InputError, match=r"valid UTF-8, but read as windows-1252 because of dataset\.encoding: d1"):
+            part.load()
+
+
 @pytest.mark.parametrize("encoding", ["iso2022_jp", "utf-16-le"])
 def test_bytes_that_are_valid_utf_8_in_any_text_of_their_encoding_are_not_noted(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a.txt").write_text("tea", encoding=encoding)

@@ -51,7 +51,8 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGolden
             rejected += 1
         else:
             questions.append(question)
-    return RawGoldenSet(str(path), questions, left_out={"questions rejected by their validation": rejected})
+    left_out = {"questions rejected by their validation": rejected}
+    return RawGoldenSet(str(path), questions, left_out=left_out, notes=faults.notes)
 
 
 def read_question(row: Row) -> Question:

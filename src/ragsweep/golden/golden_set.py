@@ -58,6 +58,7 @@ class RawGoldenSet(NamedTuple):
     questions: Sequence[Question]
     unusable: Sequence[UnusableLabel] = ()  # labels that name unknown questions
     left_out: Mapping[str, int] = {}  # reason -> number of omitted questions or labels
+    notes: Sequence[str] = ()  # how the files were read, which may explain why an anchor is not found
 
 
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
@@ -83,7 +84,8 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
     if problems and selection.unknown == "error":
         faults = Faults()
         way = "correct the data, or drop such labels with dataset.unknown=drop"
-        faults.add("", f"{counted(len(problems), 'label')} cannot be used; {way}")
+        for fact in (f"{counted(len(problems), 'label')} cannot be used; {way}", *raw.notes):
+            faults.add("", fact)
         for problem in problems:
             faults.add(problem.where, problem.fact)
         faults.raise_any()

@@ -74,7 +74,7 @@ class Csv:
             if names := dict.fromkeys(name for name, cell in others if is_structure(cell) != is_label):
                 notes = (*notes, f"{fact}: {', '.join(names)}")
         questions = [replace(one, needs_retrieval=False) if one.category in chat else one for one in raw.questions]
-        golden = golden_set(raw._replace(questions=questions), corpus, selection)
+        golden = golden_set(raw._replace(questions=questions, notes=faults.notes), corpus, selection)
         return Dataset(file.name.removesuffix(".gz"), corpus, golden, (*notes, *faults.notes))
 
 
