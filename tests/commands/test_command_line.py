@@ -51,6 +51,17 @@ def test_a_name_that_is_too_long_for_a_file_is_one_line(given: str) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [["gate", "--candidate", "1" * 32, "--at-least", "ndcg=0"], ["list"]])
+def test_output_on_a_full_disk_is_an_error_of_one_line(command: list[str], tmp_path: Path) -> None:
+    record(tmp_path, ONE)
+    command = [sys.executable, "-m", "ragsweep", *command, "--path", str(tmp_path)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert re.fullmatch("ragsweep: .*: cannot be written: the disk is full; .*\n", done.stderr)
+    assert done.returncode == 2  # not 1, with which a gate fails
+
+
 @pytest.mark.parametrize("command", ["report", "golden", "run"])
 def test_a_command_in_place_of_an_override_is_named(command: str) -> None:
     with pytest.raises(RagsweepError, match=f"^{command}: is a command, .*; write ragsweep {command} --help$"):

@@ -38,6 +38,13 @@ _COMMANDS = (
 GROUP = "ragsweep.commands"
 """Entry-point group of commands in other packages: functions that take a command's arguments and return its status."""
 
+_WAYS_OUT: dict[int | None, str] = {
+    errno.ENAMETOOLONG: "the name is too long; shorten it",
+    errno.ENOSPC: "cannot be written: the disk is full; free space, or write to another disk",
+    errno.EDQUOT: "cannot be written: the disk quota is used up; free space, or write to another disk",
+}
+"""How to continue after an operating system error that bad input or a full disk can cause in any command."""
+
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
        ragsweep name RUN | SWEEP NAME
@@ -139,16 +146,27 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
             status = fault.exit_status
             print(f"ragsweep: {visible(str(fault))}", file=sys.stderr)
         except OSError as fault:
-            if fault.errno != errno.ENAMETOOLONG:
+            if fault.errno not in _WAYS_OUT:
                 raise
             status = RagsweepError.exit_status
-            name = visible(str(fault.filename or fault))
-            print(f"ragsweep: {name}: the name is too long; shorten it", file=sys.stderr)
+            name = visible(str(fault.filename or "standard output or a file"))
+            print(f"ragsweep: {name}: {_WAYS_OUT[fault.errno]}", file=sys.stderr)
+            _discard_unwritten()
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
     gc.freeze()  # avoids the garbage collection at exit, which takes 0.2 s after a sweep
     sys.exit(status)
+
+
+def _discard_unwritten() -> None:
+    """Discard what the standard output still holds if it cannot be written; otherwise Python's exit would fail."""
+    from ragsweep.report.terminal import discard_output
+
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_output(sys.stdout)
 
 
 def _print_masked(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
