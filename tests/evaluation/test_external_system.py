@@ -220,9 +220,9 @@ def test_a_system_that_only_searches_is_measured_by_what_it_finds(
     assert list(table["retrieved"])[:3] == [2, 1, 0]
     assert record.run.config["objective"] == "context_ndcg"
     for name in ("refusal", "token_f1"):
-        reasons = [row[name] for row in table.unscored[:2]]
-        assert reasons == ["no answers asked for"] * 2
-        assert record.summaries.metrics[name].n_failed <= 1
+        reasons = {row[name] for row in table.unscored}  # including that of a failed search
+        assert reasons <= {"no answers asked for", "conversational"}
+        assert record.summaries.metrics[name].coverage == 1
     assert record.summaries.metrics["context_recall"].n_failed == 0
     assert [round(score, 4) for score in list(table["top_score"])[:2]] == [0.8, 0.6]
 

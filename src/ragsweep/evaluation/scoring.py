@@ -108,14 +108,18 @@ class Failures(NamedTuple):
     def drop(self, scores: Scores) -> Scores:
         """Return the scores, with NaN (and the failure as the reason) for questions with an upstream failure.
 
-        Scores that are missing because the metric does not apply keep their reason. If the latency of a probed question
-        is missing, the reason is the upstream failure or, if there is none, the failure of the answer.
+        Scores that are missing because the metric does not apply keep their reason; a metric of answers applies to no
+        question of a system that only searches, not even to one whose search failed. If the latency of a probed
+        question is missing, the reason is the upstream failure or, if there is none, the failure of the answer.
         """
         if not self.unanswered.any():
             return scores
+        applies = ~np.isin(scores.reasons, list(INAPPLICABLE))
+        if (scores.reasons == NO_ANSWERS).any():
+            return Scores(scores.values, np.where(applies, NO_ANSWERS, scores.reasons))
         untimed = (scores.reasons == NOT_PROBED) & self.probed
         why = np.where((self.upstream == "") & untimed, self.answer, self.upstream)
-        lost = (why != "") & (untimed | ~np.isin(scores.reasons, list(INAPPLICABLE)))
+        lost = (why != "") & (untimed | applies)
         return Scores(np.where(lost, np.nan, scores.values), np.where(lost, why, scores.reasons))
 
 
