@@ -10,8 +10,8 @@ from ragsweep.evaluation.evidence import cover
 from ragsweep.evaluation.external_system import UNKNOWN, ContextPlace, align_contexts
 
 CORPUS = Corpus(
-    ["a", "b", "a:0-5", "pdf", "web", "page"],
-    ["Alpha", *[""] * 5],
+    ["a", "b", "a:0-5", "pdf", "web", "page", "caf\u00e9"],
+    ["Alpha", *[""] * 6],
     [
         "one two\n  three four five",
         "six seven eight nine",
@@ -19,6 +19,7 @@ CORPUS = Corpus(
         "The o\ufb03ce opens at nine.",
         "Cafe\u0301 and be\u00adliev\u00adable terms.",
         "# Fees\n\nIt is **[ten](x)** `euros`.",
+        "six seven",
     ],
 )
 UNICODE = [
@@ -50,6 +51,9 @@ def place(name: str, text: str) -> ContextPlace | None:
         ("a", "six seven", None),  # of another document
         *((named, text, found) for name, text, found in UNICODE for named in (name, "")),
         ("page", "It is ten euros.", ContextPlace(5, 8, 35)),  # without Markdown
+        ("cafe\u0301", "", ContextPlace(6, 0, 9)),  # an id with a decomposed accent
+        ("cafe\u0301", "six seven", ContextPlace(6, 0, 9)),  # and a text that an earlier document contains
+        ("cafe\u0301:4-9", "", ContextPlace(6, 4, 9)),
     ],
 )
 def test_context_is_found_by_name_and_text(name: str, text: str, expected: ContextPlace | None) -> None:

@@ -27,6 +27,7 @@ from ragsweep.evaluation.evidence import COUNTING, count_tokens
 from ragsweep.evaluation.generation import Answering, Context
 from ragsweep.evaluation.ranking_nodes import exclude
 from ragsweep.golden.anchors import composed, resolve
+from ragsweep.golden.reading import normal_id
 
 _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 
@@ -143,7 +144,7 @@ class _Search:
 
     def place(self, passage: Passage) -> ContextPlace | None:
         """Return the location of a context; None if the context is not found."""
-        corpus, name, text = self.corpus, passage.name, passage.text
+        corpus, name, text = self.corpus, normal_id(passage.name), passage.text
         span = _SPAN.fullmatch(name)
         if span and name not in corpus.position and span[1] in corpus.position:
             document, start, end = corpus.position[span[1]], int(span[2]), int(span[3])
@@ -254,7 +255,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
         contexts, scores = [one.contexts for one in responses], [one.scores for one in responses]
         return align_contexts(work.get(corpus), contexts, documents, scores)
 
-    spec = Spec("ragsweep.located.located", "2", {"questions": content_hash([questions, documents])})
+    spec = Spec("ragsweep.located.located", "3", {"questions": content_hash([questions, documents])})
     return replace(_whole("locate", spec, (corpus, respond), compute), input_rows=lambda node, rows, read: questions)
 
 

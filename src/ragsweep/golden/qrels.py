@@ -111,8 +111,9 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
         fields = [field.strip() for field in line.rstrip().split("\t")]  # a table may end its lines with tabs
-        if len(fields) != 3 and len(line.split()) == 4:
-            question, _, document, score = line.split()
+        columns = fields if len(fields) == 4 else line.split()
+        if len(fields) != 3 and len(columns) == 4:
+            question, _, document, score = columns
             fields = [question, document, score]
         if len(fields) != 3 or not all(fields):
             wanted = "query-id, corpus-id and score, with tabs between them, or TREC's query-id 0 corpus-id score"

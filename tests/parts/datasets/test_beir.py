@@ -79,6 +79,17 @@ def test_lines_of_labels_may_end_with_tabs(tmp_path: Path) -> None:
     assert refused(missing)[0].startswith("qrels/test.tsv:1: 2 filled columns where three are required")
 
 
+def test_ids_in_four_columns_with_tabs_may_contain_spaces(tmp_path: Path) -> None:
+    path = folder(
+        tmp_path,
+        corpus='{"_id": "my notes", "text": "z"}\n',
+        queries='{"_id": "q 1", "text": "x"}\n',
+        test="q 1\t0\tmy notes\t2\n",
+    )
+    (question,) = beir(path).load().golden.questions
+    assert (question.id, question.evidence) == ("q 1", (Evidence("my notes", grade=2.0),))
+
+
 def test_query_in_metadata_is_no_label(tmp_path: Path) -> None:
     """TREC-COVID: no label may have the name of a column of the results."""
     metadata = {"query": "rain", "narrative": "Reports of rain."}
