@@ -128,7 +128,6 @@ class RequestComparison:
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
-        """Yield the quantities to compare: columns of the reference, languages, forms, failed and stale requests."""
         yield self._quantity(EMPTY, SHARE, *self._pair("results", lambda length: float(length == 0)))
         zeros = [0.0] * len(self.reference.cluster)
         failed = self.reference.numbers.get("failed", zeros)

@@ -218,7 +218,6 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
 
 
 def _cases(ablation: Ablation) -> Iterator[Statement]:
-    """Yield statements on the factors to change, on the omitted changes with reasons, and on an outdated run."""
     changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
     text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
     yield Statement("ablate", text, {"changes": count, "factors": changed})

@@ -124,7 +124,6 @@ def _cells(row: Row) -> list[str]:
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
-    """Yield, for each metric, notes on its difference, on questions that lack a score in a config, and on slices."""
     for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
@@ -186,7 +185,6 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion for JSON: ``metrics`` as in MLflow's log_metrics, and tables as in its log_table."""
     variance = {one.matrix.metric: vars(one.variance) for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

@@ -253,7 +253,6 @@ def decide(
 def _check_against(
     before: Result, after: Result, conditions: Sequence[Condition], scopes: Mapping[str, Scope]
 ) -> tuple[list[Check], list[str]]:
-    """Check the conditions against one baseline; return the checks, and notes on missing scores."""
     checks, notes = list[Check](), list[str]()
     for condition in conditions:
         scope = scopes[condition.metric]

@@ -113,10 +113,6 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    """Print the differences that a planned golden set can detect; return 0.
-
-    Raises RagsweepError for an unusable plan or pilot.
-    """
     runs = [find_run(options.path, run) for run in options.runs]
     clusters = options.questions if options.clusters is None else options.clusters
     design = Design(options.questions, clusters, options.configs or 1)
@@ -132,7 +128,6 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
-    """Plan each metric from the pilot; raises InputError if too few independent questions have scores."""
     results = [run.result for run in runs]
     for result in results:
         check_same_questions(results[0], result)

@@ -35,7 +35,6 @@ def is_repeat(first: Result, second: Result) -> bool:
 
 
 def _contrast(first: Result, second: Result) -> str:
-    """Return why ``second`` is not a repetition of ``first``."""
     differing = [factor.name for factor in factors(first, second) if not factor.name.endswith(REPEATED)]
     if differing:
         return f"it also differs in {', '.join(differing)}"
@@ -138,7 +137,6 @@ def _size(value: float, unit: str) -> str:
 
 
 def _least(value: float, unit: str, ratios: bool) -> str:
-    """Format a detectable difference with its unit or, if ``ratios``, in percent."""
     return f"{amount(100 * value, '%')} %" if ratios else _size(value, unit)
 
 

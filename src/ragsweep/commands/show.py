@@ -139,7 +139,6 @@ def _missed_document(result: Result, metric: str) -> Document:
 
 
 def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
-    """Yield lines on question ``n``: the best rank of its evidence, the context, the answer and the reference."""
     rank = questions.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)

@@ -67,7 +67,6 @@ def choose(entries: Sequence[Entry], settings: BuildSettings, quotas: Mapping[st
 
 
 def _traits(entry: Entry) -> dict[str, Any]:
-    """Return the properties of an answerable entry that ``choose_answerable`` uses."""
     return {
         "stratum": str(value(entry, "classification", "stratum") or ""),
         "kind": str(value(entry, "classification", "question_type") or ""),

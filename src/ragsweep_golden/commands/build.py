@@ -125,7 +125,6 @@ def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
 
 
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings, by_rule_only: bool) -> Iterator[str]:
-    """Yield advice for a set with too few questions, and for each failed gate that a setting can help to pass."""
     if not any(one["answerable"] for one in built.entries):
         yield "No answerable question was found: the rules need whole sentences in English or French."
     if len(built.entries) < settings.questions:

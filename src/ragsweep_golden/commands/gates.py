@@ -167,10 +167,6 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
 
 
 def _faults(one: GateResult) -> list[str]:
-    """Return a line for each of the first questions that fail a gate, and a line with the number of others, if any.
-
-    Return [] if the gate passed.
-    """
     if one.verdict == judging.PASSED:
         return []
     shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]

@@ -98,7 +98,6 @@ def _check_read(command: str, overrides: Sequence[str]) -> None:
 
 
 def _check_shapes(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError if an override changed the type of a mapping, a mix or a profile's list of gates."""
     for key in _MAPPINGS:
         if not isinstance(given := value_at(values, key), Mapping):
             raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys of it, as in {key}.KEY=VALUE")

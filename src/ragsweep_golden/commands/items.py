@@ -140,7 +140,6 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
 
 
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
-    """Write the lines of the chosen questions, unchanged, to a file."""
     faults = Faults()
     lines = dict(read_lines(golden, faults.apart()))
     ids = {row.where: str(row.values.get("id", row.values.get("_id"))) for row in read_rows(golden, faults)}

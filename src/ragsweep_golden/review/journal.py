@@ -208,7 +208,6 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def _replaced(given: Any, before: str, after: str) -> Any:
-    """Return a value of the multiple-choice form with every text that equals ``before`` replaced by ``after``."""
     if isinstance(given, list):
         return [_replaced(one, before, after) for one in given]
     return after if given == before else given

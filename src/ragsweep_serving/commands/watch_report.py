@@ -57,7 +57,6 @@ def _head(found: Watch) -> Iterator[Statement]:
 
 
 def _quantities(found: Watch) -> Iterator[Block]:
-    """Yield a table of the differences, and notes that name the quantities that the table omits."""
     same = [one.name for one in found.drifts if one.verdict == SAME]
     alike = [one.name for one in found.drifts if one.verdict == OPEN and math.isclose(one.now, one.before)]
     others = [one for one in found.drifts if one.name not in (*same, *alike)]
@@ -171,7 +170,6 @@ def _outcome(one: Threshold) -> str:
 
 
 def _undecided(found: Watch) -> Iterator[Statement]:
-    """Yield a sentence for each case that applies: no drift shown, unclear comparisons, too few questions."""
     if found.decision == "fine":
         yield Statement("", "No drift beyond the tolerance is shown.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):
@@ -231,7 +229,6 @@ def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement
 
 
 def _facts(found: Watch) -> dict[str, Any]:
-    """Return the findings in JSON types; ``drifts`` and ``measures`` are tables in the format of MLflow's log_table."""
     return {
         "format": FORMAT,
         "decision": found.decision,
