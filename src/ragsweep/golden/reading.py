@@ -220,7 +220,9 @@ def normal_id(identifier: str) -> str:
 class Row:
     """A JSON object and its location in a file (``where``).
 
-    A field that is null counts as missing. The methods that read a field add a fault if its value has the wrong type.
+    A field that is null counts as missing. The methods that read a field add a fault if its value has the wrong type,
+    and then return the same value as for a missing field. If an item of a list has the wrong type, the methods that
+    read a list omit it; only the first such item is a fault.
     """
 
     where: str
@@ -246,7 +248,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the string in a field, or the default if the field is missing; any other type is a fault."""
+        """Return the string in a field, or the default if the field is missing."""
         value = self._take(name, (str,), "a string in quotes")
         return default if value is None else str(value)
 
@@ -283,17 +285,14 @@ class Row:
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return the boolean in a field, or the default if the field is missing.
-
-        A value of another type is a fault and gives the default.
-        """
+        """Return the boolean in a field, or the default if the field is missing."""
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
         """Return the number in a field, or the default if the field is missing.
 
-        Another type, NaN, and a number below -1e9 or above 1e9 are faults and give the default.
+        NaN and a number below -1e9 or above 1e9 are faults, too, and give the default.
         """
         value = self._take(name, (int, float), "a number")
         if value is not None and not abs(value) <= _LARGEST:  # also NaN, which Parquet may contain
@@ -302,39 +301,26 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Return the whole number in a field, or None if the field is missing.
-
-        A value of another type is a fault and gives None. A negative number is a fault but is returned.
-        """
+        """Return the whole number in a field, or None if missing; a negative number is a fault but is returned."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the strings in a list, or () if the list is missing.
-
-        Items of other types are omitted, and the first of them is a fault.
-        """
+        """Return the strings in a list, or () if the list is missing."""
         return tuple(item for _, item in self._items(name, str, "a string in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows at the location of this row, or [] if the list is missing.
-
-        Items of other types are omitted, and the first of them is a fault.
-        """
+        """Return the objects in a list as rows at the location of this row, or [] if the list is missing."""
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows with locations such as ``file:$.data[3]``, or [] if the list is missing.
-
-        Items of other types are omitted, and the first of them is a fault.
-        """
+        """Return the objects in a list as rows at locations such as ``file:$.data[3]``, or [] if it is missing."""
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
 
     def _items(self, name: str, kind: type, wanted: str) -> list[tuple[int, Any]]:
-        """Return (index, item) for the items of one type in a list; the first item of another type is a fault."""
         items = self._take(name, (list,), "a list") or []
         strange = [item for item in items if not isinstance(item, kind)]
         if strange:
@@ -342,10 +328,7 @@ class Row:
         return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Return the object in a field as a row, or an empty row if the field is missing.
-
-        A value of another type is a fault and gives an empty row.
-        """
+        """Return the object in a field as a row, or an empty row if the field is missing."""
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self) -> dict[str, str]:
