@@ -1,7 +1,5 @@
 """Convert golden sets to the formats of other tools, and count what is lost."""
 
-import csv
-import io
 import json
 import math
 from collections import Counter
@@ -9,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.types import Corpus
 from ragsweep.golden.structured_cells import is_structure
 from ragsweep.parts.datasets.csv import EVIDENCE_COLUMNS, QUESTION_COLUMNS
+from ragsweep.report.tables import csv_table
 from ragsweep_golden.evidence.passages import locate_label, sentence_around
 from ragsweep_golden.exchange.drafts import CARRIED, RAGAS_LABELS
 from ragsweep_golden.sets.entries import GROUPS, Entry, is_filled, relevant_evidence, value
@@ -182,13 +180,11 @@ def export_table(entries: Sequence[Entry]) -> Exported:
     notes = Counter[str]()
     rows = [row for entry in entries for row in _rows(entry, notes)]
     columns = [name for name in (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS) if any(is_filled(row.get(name)) for row in rows)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(["id", "question", *columns, *named])), extrasaction="ignore")
-    writer.writerow({name: harmless_cell(name) for name in writer.fieldnames})
-    writer.writerows({name: harmless_cell(cell) for name, cell in row.items()} for row in rows)
+    header = list(dict.fromkeys(["id", "question", *columns, *named]))
+    table = csv_table(header, ([row.get(name) for name in header] for row in rows))
     of_labels = (*(f"evidence.{name}" for name in EVIDENCE_COLUMNS), *(f"labels.{name}" for name in named))
     kept = (*own, "language", "content_type", *of_labels)
-    return Exported({"": text.getvalue()}, count_lost(entries, kept), +notes)
+    return Exported({"": table.decode()}, count_lost(entries, kept), +notes)
 
 
 def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:

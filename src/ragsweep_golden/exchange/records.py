@@ -73,7 +73,7 @@ def as_texts(value: Any) -> list[str]:
     return [text.strip() for text in plain_texts(_parts(value))]
 
 
-def as_documents(value: Any, known: Container[str] = ()) -> list[str | None]:
+def as_documents(value: Any, known: Container[str]) -> list[str | None]:
     """Return the ids in a list, including nested lists as in AutoRAG, or in a string (see ``as_texts``).
 
     A string that is itself an id in ``known`` is not split. Blank ids of a list are None, and repeated ids are kept, so
