@@ -22,6 +22,7 @@ CORPUS = Corpus(["alder", "yew", "copy"], ["", "", ""], [ALDER, YEW, f"{YEW} Aga
 HOW_TALL = "How tall is the alder?"
 PASSAGE = ("content", "provenance")
 EVIDENCE = [{"document": "alder", "anchor": "The alder measures 10 metres"}]
+SAID = {"answer": "I think 3 metres.", "contexts": [YEW]}
 
 
 def imported(folder: Path, records: Any, name: str = "auto", corpus: Corpus | None = CORPUS) -> Imported:
@@ -396,9 +397,15 @@ def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_pat
         ),
         ([{"question": None, "answer": "y"}], r'\$\[0\]: has no "question"'),
         ([{"inputs": {"question": "x", "weight": "many"}}], r'"weight" is "many"'),
+        ([{"question": HOW_TALL, **SAID}], '"answer" and "contexts" may be the answer and contexts of a system'),
+        (
+            [{"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"}],
+            "both contain the reference but differ",
+        ),
+        ([{"inputs": {"instruction": "Translate.", "input": "Arbre"}}], "both contain the question but differ"),
     ],
 )
-def test_what_our_format_does_not_have_is_refused_with_its_place(tmp_path: Path, records: Any, message: str) -> None:
+def test_records_that_are_invalid_or_ambiguous_are_refused(tmp_path: Path, records: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         imported(tmp_path, records)
 
@@ -431,9 +438,6 @@ def test_passages_that_are_marked_as_wrong_are_no_evidence(tmp_path: Path) -> No
     passages = {"passage_text": [YEW, ALDER], "is_selected": [0, 1]}
     (entry,) = imported(tmp_path, [{"query": HOW_TALL, "answers": ["10 metres"], "passages": passages}]).entries
     assert [one["document"] for one in entry["evidence"]] == ["alder"]
-
-
-SAID = {"answer": "I think 3 metres.", "contexts": [YEW]}
 
 
 @pytest.mark.parametrize("right", ["ground_truth", "ground_truths", "reference", "golden_answers", "correction"])
@@ -516,19 +520,6 @@ def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> 
     assert filled_once.left == {"answer": 1}
     with pytest.raises(InputError, match='question "q1" has a different "team" in'):
         table(tmp_path, [row | {"team": "docs"}, row | {"team": "ops", "document": "yew"}])
-
-
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"question": HOW_TALL, **SAID}, '"answer" and "contexts" may be the answer and contexts of a system'),
-        ({"question": HOW_TALL, "ground_truth": "a", "expected_answer": "b"}, "both contain the reference but differ"),
-        ({"inputs": {"instruction": "Translate.", "input": "Arbre"}}, "both contain the question but differ"),
-    ],
-)
-def test_fields_that_may_be_either_are_refused(tmp_path: Path, record: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        imported(tmp_path, [record])
 
 
 UNSPACED = {

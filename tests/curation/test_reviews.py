@@ -53,6 +53,16 @@ def judge(review: Review, n: int, action: str = "accept", **more: Any) -> None:
     review.judge({"id": f"{action}{n}", "task": review.tasks[n]["task"], "action": action, **more})
 
 
+def reviewed(golden: Path, entry: Mapping[str, Any], action: str = "accept", **more: Any) -> dict[str, Any]:
+    """Return the only entry of a golden file after the judgement of a person."""
+    write_rows(golden, [entry])
+    review = open_review(golden, None, "anna")
+    judge(review, 0, action, **more)
+    review.journal.finish()
+    (found,) = read(golden).values()
+    return found
+
+
 def reviews_of(golden: Path) -> dict[str, list[Mapping[str, Any]]]:
     return {name: found for name, one in read(golden).items() if (found := value(one, "audit", "reviews"))}
 
@@ -172,28 +182,24 @@ def test_a_review_says_who_when_and_what_changed_and_the_entry_stays_coherent(go
     assert faults.found == []
 
 
-def test_a_corrected_answer_loses_the_keywords_that_only_the_wrong_one_had(golden: Path) -> None:
-    write_rows(golden, [silver(0, keywords=["Metres", "ten", "height"])])
-    review = open_review(golden, None, "anna")
-    judge(review, 0, "edit", question="How tall is alder 0?", reference="twelve metres")
-    review.journal.finish()
-    assert read(golden)["q0"]["keywords"] == ["Metres", "height"]
+@pytest.mark.parametrize(
+    ("wrong", "keywords", "right", "kept"),
+    [
+        ("ten metres", ["Metres", "ten", "height"], "twelve metres", ["Metres", "height"]),
+        ("5 metres", ["5", "metres"], "15 metres", ["metres"]),  # a number is not a part of another number
+    ],
+)
+def test_a_corrected_answer_loses_the_keywords_that_only_the_wrong_one_had(
+    wrong: str, keywords: list[str], right: str, kept: list[str], golden: Path
+) -> None:
+    entry = silver(0, reference=wrong, keywords=keywords)
+    assert reviewed(golden, entry, "edit", question=entry["question"], reference=right)["keywords"] == kept
 
 
 def test_whether_the_passage_has_a_corrected_answer_is_unknown_without_a_passage(golden: Path) -> None:
-    write_rows(golden, [silver(0, content=None, validation={"answer_in_evidence": True})])
-    review = open_review(golden, None, "anna")
-    judge(review, 0, "edit", question="How tall is alder 0?", reference="ten metres at most")
-    review.journal.finish()
-    assert value(read(golden)["q0"], "validation", "answer_in_evidence") is None
-
-
-def test_a_number_of_the_wrong_answer_is_not_kept_as_a_part_of_the_right_one(golden: Path) -> None:
-    write_rows(golden, [silver(0, reference="5 metres", keywords=["5", "metres"])])
-    review = open_review(golden, None, "anna")
-    judge(review, 0, "edit", question="How tall is alder 0?", reference="15 metres")
-    review.journal.finish()
-    assert read(golden)["q0"]["keywords"] == ["metres"]
+    entry = silver(0, content=None, validation={"answer_in_evidence": True})
+    found = reviewed(golden, entry, "edit", question=entry["question"], reference="ten metres at most")
+    assert value(found, "validation", "answer_in_evidence") is None
 
 
 def test_a_harvested_question_that_was_accepted_needs_no_review_any_more(golden: Path) -> None:
@@ -365,11 +371,8 @@ def test_a_link_to_a_golden_file_is_the_same_review_and_stays_a_link(golden: Pat
 
 def test_a_gzipped_golden_file_stays_gzipped(tmp_path: Path) -> None:
     golden = tmp_path / "golden.jsonl.gz"
-    golden.write_bytes(gzip.compress(json.dumps(silver(0)).encode()))
-    review = open_review(golden, None, "anna")
-    judge(review, 0)
-    review.journal.finish()
-    assert value(read(golden)["q0"], "audit", "status") == "gold"
+    assert value(reviewed(golden, silver(0)), "audit", "status") == "gold"
+    assert json.loads(gzip.decompress(golden.read_bytes()))["id"] == "q0"
 
 
 def test_a_golden_file_that_cannot_be_written_is_refused_before_it_is_judged(tmp_path: Path) -> None:
@@ -400,9 +403,6 @@ def test_grade_of_another_type_is_refused_before_it_is_kept(grade: object, golde
 
 
 def test_a_note_in_place_of_an_earlier_review_is_kept(golden: Path) -> None:
-    write_rows(golden, [silver(0, audit={"status": "silver", "reviews": ["checked by Ann"]})])
-    review = open_review(golden, None, "ben")
-    judge(review, 0)
-    review.journal.finish()
-    note, added = reviews_of(golden)["q0"]
-    assert (note, added["who"], added["what"]) == ("checked by Ann", "ben", "accepted")
+    entry = silver(0, audit={"status": "silver", "reviews": ["checked by Ann"]})
+    note, added = value(reviewed(golden, entry), "audit", "reviews")
+    assert (note, added["who"], added["what"]) == ("checked by Ann", "anna", "accepted")
