@@ -53,7 +53,7 @@ def pair(tmp_path: Path) -> list[str]:
     return [*record(tmp_path, *results), "--path", str(tmp_path)]
 
 
-def test_difference_is_of_paired_questions(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_difference_is_of_paired_questions(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, *pair)
     (row,) = table_rows(found["table"])
     assert row["difference"] == pytest.approx(0.2)

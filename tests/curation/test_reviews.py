@@ -261,7 +261,7 @@ def test_a_file_that_is_no_pool_and_a_port_that_is_none_are_refused(golden: Path
     review.journal.close()
 
 
-def test_only_the_page_itself_can_judge(served: ReviewServer, golden: Path) -> None:
+def test_only_the_page_itself_can_judge(served: ReviewServer) -> None:
     assert served.server_address[0] == "127.0.0.1"
     body = {"id": "x", "task": served.review.tasks[0]["task"], "action": "accept"}
     own = f"127.0.0.1:{served.server_port}"

@@ -24,7 +24,6 @@ FEW_CLUSTERS = (
 )
 """Measured by ``benchmarks/planted.py --part power``."""
 
-
 REPEATED = (".replicate", ".seed", ".random_seed")
 
 

@@ -26,7 +26,6 @@ MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
 
-
 _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle est la différence entre {} et {} ?"}
 
 
@@ -210,7 +209,6 @@ _NAMED_BY_PAGE = re.compile(r"\bthe (?=[a-z])")
 """Matches the start of a definite noun phrase such as "the line", which only the topic of the page may explain."""
 _NO_CLAUSE = re.compile(r" (?:if|when|once|whenever) (?:not |\w+ly )?(?:\w+(?:ed|ing)|set|given|known|used|run)\b")
 """Matches a condition without a subject, such as "when set to all"."""
-
 
 _NARRATED = re.compile(
     r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"

@@ -66,7 +66,6 @@ def _english_scenario(found: Mapping[str, str]) -> str:
 _ADVICE = re.compile(rf"you (?P<m>can|could|should|must)\b(?! (?:be|not)\b)|(?:{alternatives('en', 'advice')})\b")
 """Matches an answer that is an instruction."""
 
-
 _AUXILIARY = re.compile(
     r"(?P<s>(?:(?!that |which |who |if |when |and |or )[\w'’.`-]+ ){1,5}?)(?P<v>is|are|was|were|can|will|should|must|would) (?P<r>.+)"
 )
@@ -155,7 +154,6 @@ _STEM = 5  # number of leading characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
 """Words that may begin a heading as verbs, and those of them that may also be nouns, as only the next word shows."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
-
 
 _GERUNDS: Mapping[str, str] = {
     form: verb for verb in sorted(_VERBS) for form in (f"{verb.removesuffix('e')}ing", f"{verb}{verb[-1]}ing")

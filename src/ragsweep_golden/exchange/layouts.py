@@ -135,7 +135,6 @@ _ASSERTED = {
 }
 """Type of a promptfoo assertion -> the field that its value becomes; assertions of other types are dropped."""
 
-
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 

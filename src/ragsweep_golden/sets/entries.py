@@ -40,7 +40,6 @@ REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
 """Minimum number of characters of a question, and of the answer to an answerable question."""
 
-
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "a text"),
     "boolean": ((bool,), "true or false"),
