@@ -16,7 +16,7 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import texts
 from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
-from support.results import changed, changed_table, csv_rows
+from support.results import changed, csv_rows
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)
@@ -69,7 +69,7 @@ def test_config_is_compared_with_the_one_without_context() -> None:
 def test_effect_follows_the_config_without_context_that_it_is_measured_against() -> None:
     def named(name: str, prompt: str) -> Result:
         made = changed(BASE if "none" in name else BM25, name=name)
-        return changed(made, config={**made.run.config, "prompt": {"system": prompt}})
+        return changed(made, settings={"prompt": {"system": prompt}})
 
     results = [named(f"{retriever} {prompt}", prompt) for retriever in ("none", "bm25") for prompt in ("p", "q")]
     said = texts(answer_lines(results))
@@ -81,9 +81,7 @@ def test_effect_follows_the_config_without_context_that_it_is_measured_against()
 @pytest.mark.parametrize("key", ["output", "metrics"])
 def test_effect_of_context_is_not_that_of_another_reader_or_definition_of_the_metric(key: str) -> None:
     def named(one: Result, part: str) -> Result:
-        return changed(
-            one, name=f"{one.name} {part}", config={**one.run.config, key: {"success_rate": {"_target_": part}}}
-        )
+        return changed(one, name=f"{one.name} {part}", settings={key: {"success_rate": {"_target_": part}}})
 
     results = [named(one, part) for one in (BASE, BM25) for part in ("a", "b")]
     assert [(pair.base, pair.result) for pair in against_no_context(results)] == [
@@ -95,8 +93,7 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
     """Here token F1 and the objective disagree on one question; the objective decides."""
     config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}
     told = {"retriever=none": [0.9, 0.1, 0.1, 0.1, 0.1], "retriever=bm25": [0.9, 0.9, 0.6, 0.1, 0.1]}
-    results = [changed(one, config={**one.run.config, **config}) for one in (BASE, BM25)]
-    results = [changed(one, questions=changed_table(one, {"judged": told[one.name]})) for one in results]
+    results = [changed(one, {"judged": told[one.name]}, settings=config) for one in (BASE, BM25)]
     (pair,) = against_no_context(results)
     assert pair.effect.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
     rule = {"metric": "judged", "threshold": 0.7, "higher_is_better": True}

@@ -77,8 +77,7 @@ def test_gains_and_losses_of_an_amount_are_shares_of_the_other_config(factor: fl
     """Half the time is a reduction by 50 %, twice the speed an increase by 100 %; no config loses all speed."""
 
     def amount(name: str, scores: np.ndarray) -> Result:
-        found = one_metric(name, scores, direction=rising)
-        return changed(found, metrics={METRIC: replace(found.summaries.metrics[METRIC], unit="x")})
+        return one_metric(name, scores, direction=rising, unit="x")
 
     near = 100 * factor * np.exp(np.random.default_rng(0).normal(0, 0.01, 100))
     clear = decide(amount("a", np.full(100, 100.0)), amount("b", near), baseline="a")
@@ -113,18 +112,13 @@ def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: s
 
 
 def with_tokens(one: Result, tokens: np.ndarray) -> Result:
-    summary = replace(one.summaries.metrics["context_tokens"], value=float(tokens.mean()))
-    metrics = {**one.summaries.metrics, "context_tokens": summary}
-    return changed(one, metrics=metrics, questions=one.questions.with_columns({"context_tokens": tokens.tolist()}))
+    mean = {"value": float(tokens.mean())}
+    return changed(one, {"context_tokens": tokens.tolist()}, measured={"context_tokens": mean})
 
 
 def test_a_cost_is_stated_in_its_currency() -> None:
     same = [one_metric(name, BASE, cost_per_1000=cost) for name, cost in (("a", 2.0), ("b", 1.0))]
-    costs = [replace(one.summaries.metrics["cost_per_1000"], unit="EUR") for one in same]
-    priced = [
-        changed(one, metrics={**one.summaries.metrics, "cost_per_1000": cost})
-        for one, cost in zip(same, costs, strict=True)
-    ]
+    priced = [changed(one, measured={"cost_per_1000": {"unit": "EUR"}}) for one in same]
     assert "the cheapest, with a cost of 1.0 EUR per 1,000 questions" in sentence(decide(*priced))
 
 
@@ -312,8 +306,7 @@ def test_rare_losses_are_no_doubt_where_the_baseline_has_nothing_to_lose() -> No
 @pytest.mark.parametrize(("rising", "share"), [(True, 0.75), (False, 3.0)])
 def test_a_rare_loss_of_an_amount_is_a_share(rising: bool, share: float) -> None:
     """The logarithm of a fourfold amount is no number in its unit: speed falls by 75 %, time rises by 300 %."""
-    found = [one_metric(name, np.exp(row), direction=rising) for name, row in (("a", BASE), ("b", BETTER))]
-    found = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="x")}) for one in found]
+    found = [one_metric(name, np.exp(row), direction=rising, unit="x") for name, row in (("a", BASE), ("b", BETTER))]
     verdict = compared(decide(*(found if rising else found[::-1]), baseline="a" if rising else "b"))
     losses = RareLosses(size=math.log(4), share=0.07, seen=0, questions=36, survives=False)
     doubted = conclude(replace(verdict, choice=replace(verdict.choice, losses=losses)))

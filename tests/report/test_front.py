@@ -1,7 +1,6 @@
 """The Pareto front in words and as a table."""
 
 import math
-from dataclasses import replace
 
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.report.front import MOST, front_csv, front_lines
@@ -48,10 +47,9 @@ def test_the_front_is_counted_among_the_configs_that_are_not_excluded() -> None:
 def test_a_config_with_too_few_scores_is_not_on_the_front_and_beats_no_other() -> None:
     """Config "partly" has a score for one question of two, probably the easier one."""
     partly = scored({"ndcg": [0.9, math.nan], "latency_mean_ms": [10, 10]}, name="partly", state=PARTIAL)
-    half = {name: replace(one, coverage=0.5) for name, one in partly.summaries.metrics.items() if name == "ndcg"}
-    partly = changed(partly, metrics={**partly.summaries.metrics, **half})
+    partly = changed(partly, measured={"ndcg": {"coverage": 0.5}})
     whole = scored({"ndcg": [0.8, 0.6], "latency_mean_ms": [20, 20]}, name="whole")
-    results = [changed(one, config={**one.run.config, "objective": list(METRICS)}) for one in (partly, whole)]
+    results = [changed(one, settings={"objective": list(METRICS)}) for one in (partly, whole)]
     summary = SweepSummary(results, ())
     assert [one.name for one in summary.front] == ["whole"]
     assert sweep_content(summary).notes[0].text.startswith("of 1 config (without 1 PARTIAL), 1 is beaten by no other")
@@ -60,9 +58,8 @@ def test_a_config_with_too_few_scores_is_not_on_the_front_and_beats_no_other() -
 def test_a_search_minimizes_an_objective_without_a_direction_as_it_was_told() -> None:
     def sized(name: str, quality: float, length: float) -> Result:
         one = scored({"ndcg": [quality], "answer_length": [length]})
-        metrics = one.summaries.metrics
-        metrics = {**metrics, "answer_length": replace(metrics["answer_length"], higher_is_better=None)}
-        return changed(one, name=name, metrics=metrics, config={"objective": ["ndcg", "answer_length"]})
+        undirected = {"answer_length": {"higher_is_better": None}}
+        return changed(one, name=name, measured=undirected, config={"objective": ["ndcg", "answer_length"]})
 
     results = [sized("brief", 0.5, 10), sized("good", 0.8, 50), sized("long", 0.8, 90)]
     study = StudySummary(directions=["maximize", "minimize"])

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import matplotlib.figure
 import pytest
@@ -14,7 +13,7 @@ from ragsweep.report import plots
 from ragsweep.stats.answer_outcomes import CoveragePoint
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
-from support.results import METRIC, changed, one_metric
+from support.results import changed, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
 
@@ -129,8 +128,7 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     """Right is better: of a latency the smaller ratio, by a reversed axis, with ticks that people read."""
     slow = [100.0 * (1 + n % 7) for n in range(60)]
     rows = {"a": slow, "b": [one / (1.5 + n % 3 / 10) for n, one in enumerate(slow)], "c": [one * 1.2 for one in slow]}
-    results = [one_metric(name, row, direction=False) for name, row in rows.items()]
-    results = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
+    results = [one_metric(name, row, direction=False, unit="ms") for name, row in rows.items()]
     found = compare_configs(results, baseline="a")
     assert isinstance(found, SweepComparison)
     plots.differences(found)

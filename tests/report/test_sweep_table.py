@@ -19,7 +19,7 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept, zero_note
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
-from support.results import changed, changed_table, drawn, scored
+from support.results import changed, drawn, scored
 
 
 def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
@@ -27,7 +27,7 @@ def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
     overrides = tuple(f"{key}={value}" for key, value in set_.items())
     metrics = {"ndcg": drawn(mean, 60, 0.1, draw), "tokens": [100.0 + number] * 60, "recall": drawn(mean, 60)}
     result = scored(metrics, name=f"#{number} config", overrides=overrides, parameters=set_)
-    return changed(result, config={**result.run.config, "headline": ["ndcg", "recall", "tokens"]})
+    return changed(result, settings={"headline": ["ndcg", "recall", "tokens"]})
 
 
 def compared(results: list[Result], baseline: str | None = None) -> SweepComparison:
@@ -71,8 +71,8 @@ def test_a_deleted_key_has_no_value() -> None:
 
 
 def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> None:
-    config = {**RESULTS[0].run.config, "headline": ["recall"], "answer_headline": []}
-    typed = [changed(one, config=config, overrides=("headline=[recall]",)) for one in RESULTS[:2]]
+    headline = {"headline": ["recall"], "answer_headline": []}
+    typed = [changed(one, settings=headline, overrides=("headline=[recall]",)) for one in RESULTS[:2]]
     shown, width = ["tokens", "recall"], 60
     assert ">recall" in sweep_table(typed, shown, compared(RESULTS[:2]), width=width).header
     assert ">recall" not in sweep_table(RESULTS[:2], shown, compared(RESULTS[:2]), width=width).header
@@ -83,11 +83,9 @@ def test_a_metric_that_applies_to_no_question_has_a_column_only_if_it_is_asked_f
     def shown(skipped: int, objective: str = "ndcg", why: str = NO_KEYWORDS, **changes: Any) -> bool:
         results = []
         for one in RESULTS[:2]:
-            metrics = one.summaries.metrics
             counts = {"n_scored": 0, "n_skipped": skipped, "n_failed": 60 - skipped, "reasons": {why: skipped}}
-            none = replace(metrics["tokens"], value=math.nan, **counts)
-            config = {**one.run.config, "objective": objective}
-            results.append(changed(one, metrics={**metrics, "tokens": none}, config=config, **changes))
+            none = {"tokens": {"value": math.nan, **counts}}
+            results.append(changed(one, settings={"objective": objective}, measured=none, **changes))
         return ">tokens" in sweep_table(results, ["ndcg", "tokens"], compared(RESULTS[:2])).header
 
     assert not shown(60)
@@ -110,8 +108,7 @@ def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
     more = scored(judged).summaries.metrics
-    results = [changed(one, metrics={**one.summaries.metrics, **more}) for one in RESULTS[:2]]
-    results = [changed(one, questions=changed_table(one, {"steps": steps})) for one in results]
+    results = [changed(one, {"steps": steps}, metrics={**one.summaries.metrics, **more}) for one in RESULTS[:2]]
     shown = ["ndcg", "recall", "tokens", *judged]
     narrow = sweep_table(results, shown, compared(RESULTS[:2]), width=100)
     columns = {name.removeprefix(">") for name in narrow.header}
@@ -270,7 +267,7 @@ def test_a_narrow_table_names_the_metric_of_the_differences_unless_it_is_the_obj
 
 
 def test_metrics_of_answers_are_dropped_last() -> None:
-    results = [changed(one, config={**one.run.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
+    results = [changed(one, settings={"answer_headline": ["tokens"]}) for one in RESULTS[:3]]
     found, metrics = compared(results), ["ndcg", "recall", "tokens"]
     headers = [sweep_table(results, metrics, found, width=size).header for size in (90, 70, 62)]
     shown = [{">ndcg", ">recall", ">tokens"} & set(header) for header in headers]

@@ -83,7 +83,7 @@ def test_a_config_is_shown_by_label_with_its_headline_metrics(terminal: Terminal
     shown = changed(result("one"), groups=groups)
     show_result(terminal, shown, ["mrr", "map"])
     assert "category" not in stream.getvalue()
-    show_result(terminal, changed(shown, config={**shown.run.config, "by": "category"}), ["mrr", "map"])
+    show_result(terminal, changed(shown, settings={"by": "category"}), ["mrr", "map"])
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     place = lines.index("category questions mrr map")
     assert lines[place + 1 : place + 3] == ["how 4 .25 [.25, .75] .50 [.40, .60]", "why 4 - -"]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from support import nightly
-from support.results import METRIC, changed, changed_table, one_metric, with_cost
+from support.results import METRIC, changed, one_metric, with_cost
 
 LOSS = 0.005
 UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
@@ -47,11 +46,8 @@ def turned(results: Sequence[Result]) -> list[Result]:
     """Return the same configs with a metric of which less is better."""
     found = []
     for one in results:
-        less = replace(
-            one.summaries.metrics[METRIC], value=-one.summaries.metrics[METRIC].value, higher_is_better=False
-        )
-        outcomes = changed_table(one, {METRIC: [-score for score in one.questions[METRIC]]})
-        found.append(changed(one, metrics={**one.summaries.metrics, METRIC: less}, questions=outcomes))
+        less = {"value": -one.summaries.metrics[METRIC].value, "higher_is_better": False}
+        found.append(changed(one, {METRIC: [-score for score in one.questions[METRIC]]}, measured={METRIC: less}))
     return found
 
 

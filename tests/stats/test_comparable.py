@@ -49,10 +49,10 @@ def test_a_list_of_options_with_the_values_of_one_option_is_no_factor() -> None:
     """`metrics=[retrieval,answers]` is not a parameter, but has the same metrics as `metrics=retrieval` with an LLM."""
     one, other = config(metrics="retrieval"), config()
     found = {"mrr": {"_target_": "x.Mrr"}, "f1": {"_target_": "x.F1"}}
-    both = [changed(result, config={**result.run.config, "metrics": found}) for result in (one, other)]
+    both = [changed(result, settings={"metrics": found}) for result in (one, other)]
     assert factors(*both) == ()
     assert factor_values(both) == [{}, {}]
-    fewer = changed(other, config={**other.run.config, "metrics": {"mrr": {"_target_": "x.Mrr"}}})
+    fewer = changed(other, settings={"metrics": {"mrr": {"_target_": "x.Mrr"}}})
     assert [str(factor) for factor in factors(both[0], fewer)] == ["metrics retrieval -> -"]
 
 
@@ -116,8 +116,7 @@ def test_a_partial_result_is_compared_with_nothing() -> None:
 
 def test_a_metric_without_any_score_is_refused_with_the_reasons() -> None:
     result = scored({"m": [float("nan")] * 2, "other": [0.0, 1.0]})
-    empty = replace(result.summaries.metrics["m"], reasons={"unreadable output": 2})
-    result = changed(result, metrics={**result.summaries.metrics, "m": empty})
+    result = changed(result, measured={"m": {"reasons": {"unreadable output": 2}}})
     check_scored(result, ["other", "unknown"])
     with pytest.raises(InputError, match=r"m: no question of .* could be scored: 2 unreadable output"):
         check_scored(result, ["other", "m"])

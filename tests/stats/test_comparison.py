@@ -28,7 +28,7 @@ from ragsweep.stats.conclude import conclude
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.slices import Reversal
-from support.results import METRIC, changed, changed_table, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric
 
 
 def judged(*results: Result, failures: tuple[Failure, ...] = (), baseline: str | None = None) -> SweepComparison:
@@ -143,7 +143,7 @@ def test_small_gains_without_a_loss_are_shown_but_rare_losses_keep_them_from_bei
 def in_documents(results: Sequence[Result], documents: int) -> list[Result]:
     """Take the questions from documents in turn."""
     names = [f"d{n % documents}" for n in range(len(results[0].questions[METRIC]))]
-    return [changed(one, questions=changed_table(one, {"source": names})) for one in results]
+    return [changed(one, {"source": names}) for one in results]
 
 
 def test_a_shorter_prefix_that_loses_is_shown_worse_and_may_not_be_the_best() -> None:
@@ -232,9 +232,8 @@ def test_evaluated_configs_that_were_excluded_are_counted_where_fewer_than_two_r
 
 def partial(result: Result, *metrics: str) -> Result:
     """Let too many questions of some metrics have failed, of all that were measured."""
-    broken = {name: replace(result.summaries.metrics[name], coverage=11 / 12) for name in metrics}
-    config = {**result.run.config, "coverage": 0.98}
-    return changed(result, metrics={**result.summaries.metrics, **broken}, config=config, state="PARTIAL")
+    few = {name: {"coverage": 11 / 12} for name in metrics}
+    return changed(result, measured=few, settings={"coverage": 0.98}, state="PARTIAL")
 
 
 def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not() -> None:
@@ -289,7 +288,7 @@ def test_quantile_is_not_compared_and_the_first_headline_metric_stands_in() -> N
     column = {slow.name: np.linspace(1, 100, 100).tolist()}
     for n, one in enumerate(results):
         summaries = {**one.summaries.metrics, slow.name: slow}
-        results[n] = changed(one, metrics=summaries, questions=one.questions.with_columns(column))
+        results[n] = changed(one, column, metrics=summaries)
     found = judged(*results)
     assert found.metric == METRIC
     assert found.skipped == {"latency_p95_ms": "it is not a mean over questions"}
@@ -388,7 +387,7 @@ def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int,
     rows = 0.5 + shared + own + np.array([0.0, change, change / 2])[:, None]
     results = [one_metric(f"c{n}", row, context_tokens=(900.0, 100.0, 300.0)[n]) for n, row in enumerate(rows)]
     found = judged(*results)
-    best = judged(*(changed(one, config={**one.run.config, "recommend": {"loss": 0.0}}) for one in results))
+    best = judged(*(changed(one, settings={"recommend": {"loss": 0.0}}) for one in results))
     row = found.choice.row
     assert row is not None
     assert best.choice.row == found.choice.best
@@ -420,10 +419,9 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     found = judged(*results, baseline="c0")
     seconds = []
     for one in results:
-        known = one.summaries.metrics[METRIC]
         columns = {METRIC: (np.array(one.questions[METRIC]) / 1000).tolist()}
-        metrics = {METRIC: replace(known, value=known.value / 1000, unit="s")}
-        seconds.append(changed(one, questions=changed_table(one, columns), metrics=metrics))
+        mean = {"value": one.summaries.metrics[METRIC].value / 1000, "unit": "s"}
+        seconds.append(changed(one, columns, measured={METRIC: mean}))
     other = judged(*seconds, baseline="c0")
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, False, True]
     assert found.choice.row == other.choice.row == 2
@@ -440,12 +438,8 @@ def test_one_huge_value_does_not_decide_about_an_amount() -> None:
     results = amounts(0, -0.5)
     column = list(results[1].questions[METRIC])
     column[0] *= 10_000
-    slow = replace(results[1].summaries.metrics[METRIC], value=float(np.mean(column)))
-    spoilt = [
-        results[0],
-        changed(results[1], questions=changed_table(results[1], {METRIC: column}), metrics={METRIC: slow}),
-    ]
-    found = judged(*spoilt, baseline="c0")
+    spoilt = changed(results[1], {METRIC: column}, measured={METRIC: {"value": float(np.mean(column))}})
+    found = judged(results[0], spoilt, baseline="c0")
     assert found.means[1] > found.means[0]
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, True]
     assert found.selection_bias.winner == found.choice.row == 1
@@ -456,10 +450,10 @@ def prefix(top_k: int, scores: Sequence[float] | np.ndarray, metric: str = "cont
     one = one_metric(f"top_k={top_k}", scores, context_tokens=150.0 * top_k, config={"top_k": top_k})
     return changed(
         one,
-        config={**one.run.config, "objective": metric},
+        {metric: one.questions[METRIC]},
+        settings={"objective": metric},
         parameters={"top_k": str(top_k)},
         metrics={**one.summaries.metrics, metric: replace(one.summaries.metrics[METRIC], name=metric)},
-        questions=changed_table(one, {metric: one.questions[METRIC]}),
     )
 
 
@@ -478,7 +472,7 @@ def test_keys_that_lengthen_the_choice_are_named_and_rare_losses_are_none() -> N
     found = judged(*deeper(), baseline="top_k=3")
     assert (found.choice.row, found.is_better, found.rises_with) == (2, True, ("top_k",))
     assert found.choice.losses is None
-    limited = [changed(one, config={**one.run.config, "constraints": {"context_tokens": 800}}) for one in deeper()]
+    limited = [changed(one, settings={"constraints": {"context_tokens": 800}}) for one in deeper()]
     assert chosen(*limited) == "top_k=5"
 
 

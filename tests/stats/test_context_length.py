@@ -10,7 +10,7 @@ from ragsweep.core.results import Result
 from ragsweep.stats.audits import LongerContext
 from ragsweep.stats.context_length import length_keys, longer_context, rises_with
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
-from support.results import METRIC, changed, changed_table, one_metric
+from support.results import METRIC, changed, one_metric
 from support.results import scored as scored_config
 
 RISING = "context_recall"
@@ -22,7 +22,7 @@ def config(name: str, scores: Sequence[float], metric: str = RISING, **keys: flo
     one = one_metric(name, scores, config={**keys, "objective": metric})
     parameters = {key: str(value) for key, value in keys.items()}
     summaries = {metric: replace(one.summaries.metrics[METRIC], name=metric)}
-    return changed(one, parameters=parameters, metrics=summaries, questions=changed_table(one, {metric: list(scores)}))
+    return changed(one, parameters=parameters, metrics=summaries, columns={metric: list(scores)})
 
 
 def pair(first: Result, second: Result, metric: str = RISING) -> tuple[Result, Result, Matrix]:

@@ -34,7 +34,7 @@ from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.funnel import INDEX, RERANKING, Counterfactual, Funnel, funnel
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, fused, padded
-from support.results import changed, changed_table
+from support.results import changed
 
 DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"])
 """The evidence is d2; "one two three four" shares most words with it."""
@@ -219,14 +219,13 @@ def test_records_without_paths_and_questions_without_evidence_have_no_funnel() -
     result = run()
     assert to_texts(result.questions)["evidence_trace"] == ['{"held":[1],"ranked":[1]}']
     assert funnel(changed(result, questions=replace(result.questions, evidence=None))) is None
-    assert funnel(changed(result, questions=changed_table(result, {"evidence_trace": ["{}"]}))) is None
+    assert funnel(changed(result, {"evidence_trace": ["{}"]})) is None
 
 
 def test_evidence_in_the_context_of_a_wrong_answer_was_lost_by_the_answer() -> None:
     result = run()
     for score, fate in ((0.0, stages.ANSWER), (1.0, "")):
-        answered = changed(result, questions=changed_table(result, {"answer": ["a"], "success_rate": [score]}))
-        found = funnel(answered)
+        found = funnel(changed(result, {"answer": ["a"], "success_rate": [score]}))
         assert found.lost_by == {"q": fate}
         assert funnel_rows(found)[-1][0] == "solved, of 1 questions with all evidence"
 

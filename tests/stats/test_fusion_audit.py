@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from ragsweep.core.results import Result
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, loss_facts
 from ragsweep.stats.audits import FusionAudit
 from ragsweep.stats.fusion_audit import audited_metrics, better_leg, degraded_slices, fusion_audit
-from support.results import changed, changed_table, scored
+from support.results import changed, scored
 
 
 def worse_slices(result: Result) -> list[str]:
@@ -31,7 +31,7 @@ def hybrid(
     ]  # fmt: skip
     result = scored({"recall": fused}, {"category": list(labels)} if labels else None, config={"top_k": 1}, name="#2 h")
     columns = {"weight": list(weights)} if weights else {}
-    return changed(result, questions=changed_table(result, {**columns, "evidence_trace": list(map(json.dumps, rows))}))
+    return changed(result, {**columns, "evidence_trace": list(map(json.dumps, rows))})
 
 
 def audited(result: Result) -> FusionAudit:
@@ -166,7 +166,7 @@ def test_where_less_is_better_a_leg_leads_by_its_errors_as_by_its_scores(counts:
     more = planted_legs(*counts)
     scores = {leg: [1 - value for value in scores] for leg, scores in legs_of(more).items()}
     lost = hybrid([1 - score for score in more.questions["recall"]], scores, ["all"] * len(scores["bm25"]))
-    less = changed(lost, metrics={"recall": replace(lost.summaries.metrics["recall"], higher_is_better=False)})
+    less = changed(lost, measured={"recall": {"higher_is_better": False}})
     by_score, by_error = better_leg(more), better_leg(less)
     assert (by_score is None) == (by_error is None) == (counts[0] <= counts[1] + 2)
     if by_score and by_error:

@@ -18,7 +18,7 @@ from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.stats.human_labels import MatchedLabels, RunLabels, correct_difference, match_labels, reason_uncorrected
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import Corrected, prediction_powered
-from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, replace_outcomes, written
+from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, written
 from support.matrices import matrix
 from support.results import changed, record, table_rows
 
@@ -161,9 +161,9 @@ def test_labels_of_a_metric_that_tables_do_not_show_are_in_the_report(tmp_path: 
     other = [
         changed(
             one,
+            {"other": one.questions[M]},
             config={"objective": "other", "headline": ["other"]},
             metrics={**one.summaries.metrics, "other": replace(one.summaries.metrics[M], name="other")},
-            questions=one.questions.with_columns({"other": one.questions[M]}),
         )
         for one in results
     ]
@@ -176,7 +176,7 @@ def test_labels_of_a_metric_that_tables_do_not_show_are_in_the_report(tmp_path: 
 def test_weights_count_in_corrections() -> None:
     results, _ = pair()
     weights = np.tile([0.5, 1.5], COUNT // 2).tolist()
-    weighed = [replace_outcomes(one, weight=weights) for one in results]
+    weighed = [changed(one, {"weight": weights}) for one in results]
     matrix: Matrix = score_matrix(weighed, M)
     whole = [label(n, results[row].questions[M][n], run) for n in range(COUNT) for row, run in ((0, "a"), (1, "b"))]
     found = correct_difference(matrix, match_labels(RunLabels(whole, ["", ""]), weighed, matrix), (0, 1))
@@ -217,7 +217,7 @@ def test_questions_that_the_candidate_failed_stay_the_worst_case(tmp_path: Path)
     scores = [np.nan if n in failed else one for n, one in enumerate(results[1].questions[M])]
     texts = ["" if n in failed else one for n, one in enumerate(results[1].questions["answer"])]
     unscored = [json.dumps({M: "timed out"}) if n in failed else "{}" for n in range(COUNT)]
-    after = replace_outcomes(answered("b", texts, scores), unscored=unscored)
+    after = changed(answered("b", texts, scores), {"unscored": unscored})
     given = [one for one in labels if one.run == "a" or int(one.question[1:]) not in failed]
     found, level = gated(tmp_path, [results[0], after], given, "--margin", f"{M}=.02", "--at-least", f"{M}=.6")
     truth = biased(1, gain=0.3)[0]

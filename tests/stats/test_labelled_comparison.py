@@ -108,7 +108,7 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     results = []
     for name, row, tokens in (("a", 0, 900.0), ("b", 1, 300.0)):
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
-        made = changed(made, config={**made.run.config, "recommend": {"loss": 0.02}})
+        made = changed(made, settings={"recommend": {"loss": 0.02}})
         results.append(with_cost(made, "context_tokens", [tokens] * COUNT))
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
     alone = compare_configs(results)

@@ -1,7 +1,6 @@
 """A difference in latency is stated only beyond the drift of the machine, and a busy machine is named."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,8 +21,8 @@ def timed(low: float, value: float, high: float, slow: float = 1, stage: str = "
     one = scored({P95: [value, value]}, name="a")
     facts = {"n": 60.0, "mean_ms": value, "p50_ms": value, "p95_ms": value}
     state = {"work_mean_ms": slow * quiet, "work_p95_ms": slow * quiet, "work_quiet_ms": quiet, "load": 1.0}
-    summaries = {P95: replace(one.summaries.metrics[P95], value=value, low=low, high=high)}
-    return changed(one, metrics=summaries, latency={stage: {**facts, **state}}, warnings=())
+    interval = {"value": value, "low": low, "high": high}
+    return changed(one, measured={P95: interval}, latency={stage: {**facts, **state}}, warnings=())
 
 
 def test_distant_intervals_of_a_quiet_machine_are_apart() -> None:

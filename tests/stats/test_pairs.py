@@ -16,7 +16,7 @@ from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.paired_tests import holm
-from support.results import METRIC, changed, changed_table, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric
 from test_verdict import MIRRORED
 
 
@@ -57,7 +57,7 @@ def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direct
     documents = [
         f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))
     ]
-    return [changed(one, questions=changed_table(one, {"source": documents})) for one in results]
+    return [changed(one, {"source": documents}) for one in results]
 
 
 @settings(max_examples=12, deadline=None)
@@ -95,7 +95,7 @@ def test_configs_that_the_sweep_does_not_compare_are_no_members_of_its_family() 
 
 
 def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
-    results = [changed(one, config={**one.run.config, "recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
+    results = [changed(one, settings={"recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
     assert Family(results).compare(*results[:2], METRIC).margin == table(results).margin == 0.2
 
 
@@ -104,10 +104,7 @@ def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
 def test_a_conclusion_on_a_pair_has_the_numbers_of_its_sweep_and_slices_that_add_up(seed: int, direction: bool) -> None:
     """The differences on the slices, by their questions, add up to the difference on all of them."""
     results, labels = sweep(seed, 3, direction=direction), ["a", "b", "b"] * 20
-    pair = tuple(
-        changed(one, questions=changed_table(one, {"kind": labels}), groups={"kind": {"a": {}, "b": {}}})
-        for one in results[:2]
-    )
+    pair = tuple(changed(one, {"kind": labels}, groups={"kind": {"a": {}, "b": {}}}) for one in results[:2])
     family = Family([*pair, results[2]])
     found = conclude_pair((pair[0], pair[1]), [METRIC], family, RunLabels((), ("", "")))
     (one,), alone = found.metrics, family.compare(*pair, METRIC)
@@ -137,10 +134,7 @@ def test_slices_are_of_differences_if_a_zero_in_another_config_excludes_ratios()
 
 
 def test_labels_of_one_metric_correct_it_and_mark_the_conclusion() -> None:
-    before, after = (
-        changed(one, questions=changed_table(one, {"answer": [f"{one.name} says {n}" for n in range(60)]}))
-        for one in sweep(3, 3)[:2]
-    )
+    before, after = (changed(one, {"answer": [f"{one.name} says {n}" for n in range(60)]}) for one in sweep(3, 3)[:2])
     labels = [HumanLabel(f"q{n}", METRIC, value, run) for n in range(60) for run, value in (("c0", 0.2), ("c1", 0.7))]
     found = conclude_pair((before, after), [METRIC], Family([before, after]), RunLabels(labels, ("", "")))
     correction = found.metrics[0].correction

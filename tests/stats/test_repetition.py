@@ -15,7 +15,7 @@ from ragsweep.stats.gate import Condition, Scope, run_checks
 from ragsweep.stats.inference.matrix import WEIGHT, FilledCandidate, score_matrix
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.repetition import VarianceShares, variance_shares
-from support.results import changed, changed_table, scored
+from support.results import changed, scored
 
 
 def repeated(scores: np.ndarray, judged: list[list[Any]] | None = None) -> Result:
@@ -26,7 +26,7 @@ def repeated(scores: np.ndarray, judged: list[list[Any]] | None = None) -> Resul
         extra = {"judged": {"m": judged[n]}} if judged else {}
         rows.append(json.dumps({"answers": list(range(len(row))), "scores": {"m": values}, **extra}))
     result = scored({"m": np.nanmean(scores, axis=1).tolist()}, signature=str(scores.tobytes()[:99]))
-    return changed(result, questions=changed_table(result, {REPEATED: rows}))
+    return changed(result, {REPEATED: rows})
 
 
 def single_scores(result: Result) -> np.ndarray:
@@ -154,7 +154,7 @@ def test_noise_of_a_question_counts_by_its_squared_weight() -> None:
     weights = np.resize([1.0, 3.0], count)
     pair = [repeated(generator.normal(0, 0.5, (count, 1)) + generator.normal(0, weights[:, None] - 1, (count, 2)))
             for _ in range(2)]  # fmt: skip
-    pair = [changed(one, questions=one.questions.with_columns({WEIGHT: weights.tolist()})) for one in pair]
+    pair = [changed(one, {WEIGHT: weights.tolist()}) for one in pair]
     found = shares(*pair)
     answers, questions = 9 * 4 / 2, 10 * 0.25  # of one config, of two questions
     assert found.answers == pytest.approx(answers / (answers + questions), abs=0.15)
@@ -167,7 +167,7 @@ def test_answers_of_one_source_are_drawn_apart_though_its_questions_are_not() ->
     own = (noise[1] - noise[0]).mean(axis=1, keepdims=True)
     pair = [repeated(noise[0]), repeated(noise[1] - own + gains[:, None] + 0.1)]
     sources = {"source": [f"s{n // 5}" for n in range(2000)]}
-    pair = [changed(one, questions=one.questions.with_columns(sources)) for one in pair]
+    pair = [changed(one, sources) for one in pair]
     found = shares(*pair)
     assert found.answers == pytest.approx((1 / 3) / (1 / 3 + 5), abs=0.02)
 

@@ -20,7 +20,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.intervals import means_with_intervals, quantile_interval, varying
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.stats.summaries import collect_scores
-from support.results import METRIC, changed, changed_table, one_metric
+from support.results import METRIC, changed, one_metric
 
 NONE = np.array([np.nan])
 
@@ -82,7 +82,7 @@ def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
 def test_a_mean_by_weight_is_a_mean() -> None:
     weight = {"weight": [1.0, 3.0]}
     one = one_metric("a", [0.0, 1.0], value=0.75)
-    assert is_mean(changed(one, questions=changed_table(one, weight)), METRIC)
+    assert is_mean(changed(one, weight), METRIC)
     assert not is_mean(one, METRIC)
 
 
@@ -93,8 +93,7 @@ def test_the_gap_to_the_holdout_is_one_of_weighted_leads() -> None:
 
     def results(gain: float) -> list[Result]:
         pair = [one_metric("a", base.tolist()), one_metric("b", (base + lead + gain).tolist())]
-        return [changed(one, questions=changed_table(one, {"weight": weights}), parameters={"top_k": one.name})
-                for one in pair]  # fmt: skip
+        return [changed(one, {"weight": weights}, parameters={"top_k": one.name}) for one in pair]
 
     gap = holdout_gap(results(-0.05), results(0.0), METRIC)
     assert (gap.tune, gap.change) == (pytest.approx(np.average(lead, weights=weights)), pytest.approx(-0.05))
@@ -124,7 +123,7 @@ def test_shares_of_the_variance_are_of_the_weighted_mean() -> None:
     for weight in (None, np.where(np.arange(200) < 100, 1.0, 50.0).tolist()):
         one = one_metric("a", scores.mean(axis=1).tolist())
         rows = [json.dumps({"scores": {METRIC: row}}) for row in scores.tolist()]
-        one = changed(one, questions=changed_table(one, {REPEATED: rows} | ({"weight": weight} if weight else {})))
+        one = changed(one, {REPEATED: rows} | ({"weight": weight} if weight else {}))
         found = variance_shares([one], score_matrix([one], METRIC))
         shares.append(found.answers)
     assert shares[0] > 0.5 > 0.1 > shares[1]

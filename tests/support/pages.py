@@ -1,7 +1,6 @@
 """Sweeps for the report page: numbered configs with questions, contexts and answers, and their conclusions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,7 +12,7 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.writers.html import page_data
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
-from support.results import changed, changed_table, drawn, scored, summarised
+from support.results import changed, drawn, scored, summarised
 
 COUNT = 40
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)> \u2028 $plotly &lt; 'q' \"d\""
@@ -26,10 +25,6 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
     found = scored(scores, labels, name=" ".join(f"{key}={value}" for key, value in settings.items()),
                    overrides=tuple(f"{key}={value}" for key, value in settings.items()), parameters=dict(settings),
                    config={"headline": ["ndcg", "context_tokens"]})  # fmt: skip
-    summaries = {
-        **found.summaries.metrics,
-        "context_tokens": replace(found.summaries.metrics["context_tokens"], higher_is_better=False),
-    }
     groups = {
         "category": {
             value: {"ndcg": summarised("ndcg", scores["ndcg"][n::2])} for n, value in enumerate(("how", "why"))
@@ -44,7 +39,7 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
         "reference": [HOSTILE if n == 2 else f"reference {n}" for n in range(COUNT)],
         "question": [HOSTILE if n == 0 else f"question {n}" for n in range(COUNT)],
     }
-    return changed(found, metrics=summaries, groups=groups, questions=changed_table(found, more))
+    return changed(found, more, groups=groups, measured={"context_tokens": {"higher_is_better": False}})
 
 
 def grid(gains: Mapping[str, float]) -> list[Result]:

@@ -37,8 +37,30 @@ def changed_table(result: Result, columns: Mapping[str, Sequence[Any]]) -> Quest
     return from_texts({**to_texts(result.questions), **columns})
 
 
-def changed(result: Result, **changes: Any) -> Result:
-    """Change fields of a result's run and summaries by name, and its ``questions``, which may be a flat table."""
+def changed(
+    result: Result,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    measured: Mapping[str, Mapping[str, Any]] | None = None,
+    **changes: Any,
+) -> Result:
+    """Change fields of a result's run and summaries by name, and its ``questions``, which may be a flat table.
+
+    Args:
+        result: The result to copy.
+        columns: Columns of the flat table to add or replace, where nested values are JSON texts.
+        settings: Keys of the config to add or replace.
+        measured: Metric -> fields of its summary to replace.
+        changes: Whole fields, by name.
+    """
+    if columns:
+        changes["questions"] = changed_table(result, columns)
+    if settings:
+        changes["config"] = {**result.run.config, **settings}
+    if measured:
+        known = result.summaries.metrics
+        replaced = {name: dataclasses.replace(known[name], **facts) for name, facts in measured.items()}
+        changes["metrics"] = {**known, **replaced}
     parts = {}
     for name in ("run", "summaries"):
         part = getattr(result, name)
@@ -181,7 +203,7 @@ def refusing(result: Result) -> Result:
     """Return a copy of a result in which all questions are answerable, and all answers are refusals."""
     count = result.questions.rows
     answers = {"answerable": [True], "answer": [""], "abstained": [True], "answer_failed": [""]}
-    return changed(result, questions=changed_table(result, {name: one * count for name, one in answers.items()}))
+    return changed(result, columns={name: one * count for name, one in answers.items()})
 
 
 def table_rows(table: Mapping[str, list[Any]]) -> list[dict[str, Any]]:

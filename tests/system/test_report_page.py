@@ -19,7 +19,7 @@ from ragsweep.report.sweep_report import PageTexts
 from ragsweep.sweep.concluding.parent_run import sweep_run
 from ragsweep.sweep.concluding.summarise import past_sweeps, summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
-from support.results import changed, changed_table, record_sweep, refuse
+from support.results import changed, record_sweep, refuse
 from support.servers.chromium import BROWSER, HEADLESS
 
 pytestmark = pytest.mark.slow
@@ -145,7 +145,7 @@ def with_long_names(result: Result) -> Result:
     groups = {"category": {LONG.get(name, name): found for name, found in result.summaries.groups["category"].items()}}
     values = [LONG.get(name, name) for name in result.questions["category"]]
     name = f"{result.name} {'long_' * 20}"
-    return changed(result, name=name, groups=groups, questions=changed_table(result, {"category": values}))
+    return changed(result, {"category": values}, name=name, groups=groups)
 
 
 def _driven(folder: Path) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.curves import curve_of_best
 from support import pages
 from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, source
-from support.results import changed, changed_table, scored, summarised
+from support.results import changed, scored, summarised
 
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
 
@@ -67,8 +67,7 @@ def test_a_cost_is_plotted_if_two_measured_configs_differ_in_it() -> None:
 def test_a_config_without_scores_of_some_questions_beats_no_other() -> None:
     """Its mean may be high because the hard questions failed; it is a point, but not on the line of the best."""
     base, best, part = config(0, 100, k="1"), config(0.1, 200, k="2"), config(0.2, 150, k="3")
-    metrics = part.summaries.metrics
-    part = changed(part, state=PARTIAL, metrics={**metrics, "ndcg": replace(metrics["ndcg"], coverage=0.5)})
+    part = changed(part, state=PARTIAL, measured={"ndcg": {"coverage": 0.5}})
     line, *points = quality_against([base, best, part], "ndcg", "context_tokens", {})["data"]
     assert line["x"] == pytest.approx([100, 200])
     assert sorted(x for trace in points for x in trace["x"]) == pytest.approx([100, 150, 200])
@@ -186,7 +185,7 @@ def _shaken(result: Result, seed: int) -> Result:
     """Add noise of its own to the scores of a config."""
     noise = np.random.default_rng(seed).normal(0, 0.02, COUNT).tolist()
     scores = [one + more for one, more in zip(result.questions["ndcg"], noise, strict=True)]
-    return changed(result, questions=changed_table(result, {"ndcg": scores}),
+    return changed(result, {"ndcg": scores},
                    metrics={**result.summaries.metrics, "ndcg": summarised("ndcg", scores)})  # fmt: skip
 
 
@@ -293,8 +292,7 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     one, two = config(0, 1, k="1"), config(0.2, 1, k="2")
     context_scores = [[0.9, 0.5], [0.75], [], *([[1.0, 0.25]] * (COUNT - 3))]
     more = {"context_scores": context_scores, "retrieved": [math.nan, 0, 3, *([2] * (COUNT - 3))]}
-    one = changed(one, questions=changed_table(one, more))
-    two = changed(two, questions=changed_table(two, {"retrieved": [100] * COUNT}))
+    one, two = changed(one, more), changed(two, {"retrieved": [100] * COUNT})
     first, further = scores_of_context(one)["data"]
     assert sorted(first["x"]) == [0.75, 0.9, *([1.0] * (COUNT - 3))]
     assert sorted(further["x"]) == [*([0.25] * (COUNT - 3)), 0.5]
@@ -308,7 +306,7 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
 
 def test_configs_that_differ_only_in_the_length_of_the_context_have_their_own_histograms() -> None:
     short, long = config(0, 1, k="1"), config(0, 1, k="2")
-    long = changed(long, questions=changed_table(long, {"context": [[]] * COUNT}))
+    long = changed(long, {"context": [[]] * COUNT})
     (charts,) = (item for item in section(pages.page(source([short, long, config(0, 1, k="3")])), "details")
                  if item.get("title") == "Scores of the first chunk")  # fmt: skip
     assert len(charts["options"]) == 2
@@ -317,7 +315,7 @@ def test_configs_that_differ_only_in_the_length_of_the_context_have_their_own_hi
 def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     given = config(0, 1, k="1")
     ranks = [math.nan, *map(float, given.questions["first_evidence_rank"][1:])]
-    result = changed(given, questions=changed_table(given, {"first_evidence_rank": ranks}))
+    result = changed(given, {"first_evidence_rank": ranks})
     sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
     assert sum(sizes.values()) == COUNT - 1
     (found,) = section(pages.page(source([result])), "questions")
@@ -339,7 +337,7 @@ def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() ->
 
 def test_a_curve_over_few_documents_is_not_cross_validated() -> None:
     rows = [_shaken(config(0.01 * n, 1, top_k=f"{n}"), n) for n in (1, 2, 3)]
-    few = [changed(one, questions=changed_table(one, {"source": [f"d{n % 3}" for n in range(COUNT)]})) for one in rows]
+    few = [changed(one, {"source": [f"d{n % 3}" for n in range(COUNT)]}) for one in rows]
     (curves,) = section(pages.page(source(few)), "effects")
     assert "Too few independent questions for cross-validation. " in curves["options"][0]["note"]
 
@@ -376,7 +374,7 @@ def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Res
     recall = {"context_recall": replace(found.summaries.metrics["ndcg"], value=0.5 + gain, low=0.4, high=0.9)}
     node = {"_target_": embedder}
     return changed(found, metrics=found.summaries.metrics | recall,
-                   config={**found.run.config, "embedder": node, "retriever": {"embedder": node}},
+                   settings={"embedder": node, "retriever": {"embedder": node}},
                    parameters={**found.run.parameters, f"embedder.only_{embedder}": "1"},
                    stages={"embed": {"executed": 0, "seconds": 0.0, "first_seconds": seconds, "chunks": 600}},
                    latency={"embed_queries": {"p50_ms": 3.0, "p95_ms": 9.0},
@@ -481,10 +479,9 @@ def test_the_mean_in_a_box_plot_is_called_unweighted_if_questions_have_weights()
 
     def weighted(one: Result) -> Result:
         means = {
-            name: replace(known, value=float(np.average(one.questions[name], weights=weights)))
-            for name, known in one.summaries.metrics.items()
+            name: {"value": float(np.average(one.questions[name], weights=weights))} for name in one.summaries.metrics
         }
-        return changed(one, metrics=means, questions=changed_table(one, {"weight": weights}))
+        return changed(one, {"weight": weights}, measured=means)
 
     for configs, mean in ((grid(GAINS), "mean"), ([*map(weighted, grid(GAINS))], "unweighted mean")):
         *_, boxes = section(pages.page(source(configs)), "slices")
@@ -497,7 +494,7 @@ def test_a_long_value_of_a_label_leaves_room_for_the_boxes() -> None:
     def labelled(one: Result) -> Result:
         groups = {"category": {long[value]: found for value, found in one.summaries.groups["category"].items()}}
         values = [long[value] for value in one.questions["category"]]
-        return changed(one, groups=groups, questions=changed_table(one, {"category": values}))
+        return changed(one, {"category": values}, groups=groups)
 
     *_, boxes = section(pages.page(source([*map(labelled, grid(GAINS))])), "slices")
     figure = boxes["options"][0]["figure"]

@@ -13,7 +13,7 @@ from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.fusion_audit import fusion_audit
 from support import pages
 from support.pages import COUNT, config, figures, painted, section, source
-from support.results import FACTS, changed, changed_table
+from support.results import FACTS, changed
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
 """Of each fourth question: the rank in the leg a, in the leg b, and in the fused ranking; top_k is 2."""
@@ -28,8 +28,7 @@ def traced(result: Result) -> Result:
         rows.append({"held": [1], "legs": {"a": [a], "b": [b]}, "first": [fused], "ranked": [fused], "top": n % 3,
                      "scores": {"": {"ndcg": result.questions["ndcg"][n]}, **scores}})  # fmt: skip
     texts = [*map(json.dumps, rows), *["{}"] * 4]
-    setting = {**result.run.config, "top_k": 2, "reranker": {"candidates": 3}}
-    return changed(result, config=setting, questions=changed_table(result, {"evidence_trace": texts}))
+    return changed(result, {"evidence_trace": texts}, settings={"top_k": 2, "reranker": {"candidates": 3}})
 
 
 def document() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ragsweep.report.sweep_report import PageTexts
 from ragsweep.sweep.running.session import Session
 from support import pages
 from support.pages import COUNT, HOSTILE, config, section, source
-from support.results import FACTS, changed, changed_table
+from support.results import FACTS, changed
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
                 ["I don't know"], citations=False)  # fmt: skip
@@ -46,7 +46,7 @@ def browser(**texts: Any) -> dict[str, Any]:
         "answer_failed": ["timed out"] + [""] * (COUNT - 1),
         "answer_thoughts": ["", "Two or three?"] + [""] * (COUNT - 2),
     }
-    results[1] = changed(results[1], questions=changed_table(results[1], more), config={"prices": {"currency": "EUR"}})
+    results[1] = changed(results[1], more, config={"prices": {"currency": "EUR"}})
     (found,) = section(pages.page(source(results, texts=PageTexts(**texts))), "questions")
     return found
 
@@ -120,9 +120,9 @@ def test_evidence_and_prompts_are_of_the_golden_set_of_each_config(tmp_path: Pat
         }  # fmt: skip
         config_of = {"dataset": node, "llm": {"prompt": prompt}}
         one = config(0.0, 1, k=name)
-        table = changed_table(one, {"question_id": ["q", *one.questions["question_id"][1:]],
-                                    "question": [question["question"], *one.questions["question"][1:]]})  # fmt: skip
-        results.append(changed(one, dataset=facts, config=config_of, questions=table))
+        columns = {"question_id": ["q", *one.questions["question_id"][1:]],
+                   "question": [question["question"], *one.questions["question"][1:]]}  # fmt: skip
+        results.append(changed(one, columns, dataset=facts, config=config_of))
     texts = Session().page_texts(results, Secrets())
     asked = [read("q", [])[-1]["content"] for one in results if (read := texts.prompts(one))]
     assert asked == ["Where is the cat?", "Where is the dog?"]
@@ -170,8 +170,8 @@ def test_a_declined_answer_is_worse_than_an_answer_as_in_comparisons() -> None:
     answers, declines = (config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2)))
     scores = [math.nan, math.nan, *declines.questions["ndcg"][2:]]
     unscored = [json.dumps({"ndcg": reason}) for reason in (ABSTAINED, UNANSWERABLE)] + ["{}"] * (COUNT - 2)
-    table = changed_table(declines, {"ndcg": scores, "unscored": unscored})
-    found = browse([answers, changed(declines, questions=table)], ["ndcg"], {}, {}, PageTexts())
+    declined = changed(declines, {"ndcg": scores, "unscored": unscored})
+    found = browse([answers, declined], ["ndcg"], {}, {}, PageTexts())
     first, second = found["configs"]
     assert second["scores"]["ndcg"][:2] == [None, None]
     assert second["compared"] == [0, None, *second["scores"]["ndcg"][2:]]

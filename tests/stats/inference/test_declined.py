@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ragsweep.core.results import Result
 from ragsweep.stats.human_labels import RunLabels, correct_difference, correct_mean, match_labels
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import score_matrix
-from support.inputs.human_labels import M, answered, label, replace_outcomes
+from support.inputs.human_labels import M, answered, label
 from support.results import changed, record, scored
 
 NAN = math.nan
@@ -27,7 +26,7 @@ def config(name: str, scores: list[float], reasons: dict[int, str] | None = None
     """Make a result of answers' scores; the reasons are by question."""
     made = scored({M: scores}, name=name, signature=name, **changes)
     unscored = [json.dumps({M: (reasons or {})[n]} if n in (reasons or {}) else {}) for n in range(len(scores))]
-    return replace_outcomes(made, unscored=unscored)
+    return changed(made, {"unscored": unscored})
 
 
 @pytest.mark.parametrize("reason", [ABSTAINED, NOTHING_SAID, NOTHING_RETRIEVED])
@@ -39,8 +38,7 @@ def test_a_question_that_one_config_declined_has_its_worst_score(reason: str) ->
     assert found.declined_note == "declined or nothing to measure, counted as the worst score: 1 of b"
     assert found.select_configs([1, 0]).declines == (1, 0)
     assert found.select_questions(np.array([True, False, True])).declines == (0, 0)
-    less = [changed(result, metrics={M: replace(result.summaries.metrics[M], higher_is_better=False)})
-            for result in (one, other)]  # fmt: skip
+    less = [changed(result, measured={M: {"higher_is_better": False}}) for result in (one, other)]
     assert score_matrix(less, M).values[1].tolist() == [0.6, 1.0, 0.5]
 
 
@@ -55,7 +53,7 @@ def test_a_question_without_a_score_for_another_reason_is_left_out(reason: str) 
 def test_what_all_declined_what_is_unanswerable_and_what_has_no_worst_score_is_left_out() -> None:
     reasons = {1: ABSTAINED, 2: ABSTAINED}
     one = config("a", [0.9, NAN, 0.7], {1: ABSTAINED})
-    other = replace_outcomes(config("b", [0.6, NAN, NAN], reasons), answerable=[True, True, False])
+    other = changed(config("b", [0.6, NAN, NAN], reasons), {"answerable": [True, True, False]})
     assert score_matrix([one, other], M).questions == ("q0",)
     wide = config("c", [1.6, 1.2, 0.1])
     assert score_matrix([wide, config("b", [0.6, NAN, 0.5], {1: ABSTAINED})], M).questions == ("q0", "q2")
@@ -96,7 +94,7 @@ def test_declined_answers_need_no_labels_whichever_config_declined() -> None:
         scores = [NAN if n in own else one for n, one in enumerate(judged[row].tolist())]
         made = answered(name, [f"{name}{n}" for n in range(300)], scores)
         unscored = [json.dumps({M: ABSTAINED}) if n in own else "{}" for n in range(300)]
-        results.append(replace_outcomes(made, unscored=unscored))
+        results.append(changed(made, {"unscored": unscored}))
         chosen = set(generator.permutation(300)[:120].tolist()) - own
         labels += [label(n, float(people[row, n]), name) for n in sorted(chosen)]
     matrix = score_matrix(results, M)
@@ -122,7 +120,7 @@ def test_declining_an_unanswerable_question_is_no_fault_in_the_gate(tmp_path: Pa
     scores = np.random.default_rng(1).uniform(0.4, 0.9, 60).tolist()
     before = config("a", scores)
     after = config("b", scores[:50] + [NAN] * 10, dict.fromkeys(range(50, 60), ABSTAINED))
-    after = replace_outcomes(after, answerable=[n < 50 for n in range(60)])
+    after = changed(after, {"answerable": [n < 50 for n in range(60)]})
     first, second = record(tmp_path, before, after)
     options = ["--candidate", second, "--path", str(tmp_path)]
     assert gate(["--baseline", first, *options, "--margin", f"{M}=.1"]) == 0

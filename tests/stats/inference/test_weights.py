@@ -25,7 +25,7 @@ from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from support import nightly
 from support.matrices import matrix, weighted
-from support.results import METRIC, changed, changed_table, one_metric
+from support.results import METRIC, changed, one_metric
 
 
 def scores(seed: int, configs: int = 3, questions: int = 60) -> np.ndarray:
@@ -120,7 +120,7 @@ def measured(values: np.ndarray, weights: np.ndarray | None) -> Matrix:
     results = [one_metric(f"c{n}", row.tolist()) for n, row in enumerate(values)]
     sources = [f"d{n // 2}" for n in range(values.shape[1])]
     extra = {"source": sources} | ({} if weights is None else {"weight": weights.tolist()})
-    return score_matrix([changed(one, questions=changed_table(one, extra)) for one in results], METRIC)
+    return score_matrix([changed(one, extra) for one in results], METRIC)
 
 
 @settings(max_examples=6)

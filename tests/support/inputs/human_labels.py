@@ -1,13 +1,12 @@
 """Answers scored by a biased judge, and human labels of some of them."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ragsweep.core.results import HumanLabel, Result
 from support import write_rows
-from support.results import changed, changed_table, scored
+from support.results import changed, scored
 
 M = "ragas_faithfulness"
 COUNT = 300
@@ -16,11 +15,7 @@ COUNT = 300
 def answered(name: str, answers: list[str], scores: list[float] | None = None, contexts: str = "") -> Result:
     result = scored({M: scores or [0.5] * len(answers)}, name=name, signature=name)
     context = [[f"{contexts}{n}"] for n in range(len(answers))]
-    return replace_outcomes(result, answer=answers, context=context)
-
-
-def replace_outcomes(result: Result, **columns: Any) -> Result:
-    return changed(result, questions=changed_table(result, columns))
+    return changed(result, {"answer": answers, "context": context})
 
 
 def label(question: int, value: float = 1.0, run: str = "", answer: str = "") -> HumanLabel:
