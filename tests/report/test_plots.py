@@ -11,9 +11,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.report import plots
 from ragsweep.stats.answer_outcomes import CoveragePoint
-from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import SweepComparison
-from support.results import changed, one_metric
+from support.results import changed, compared, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
 
@@ -129,9 +127,7 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     slow = [100.0 * (1 + n % 7) for n in range(60)]
     rows = {"a": slow, "b": [one / (1.5 + n % 3 / 10) for n, one in enumerate(slow)], "c": [one * 1.2 for one in slow]}
     results = [one_metric(name, row, direction=False, unit="ms") for name, row in rows.items()]
-    found = compare_configs(results, baseline="a")
-    assert isinstance(found, SweepComparison)
-    plots.differences(found)
+    plots.differences(compared(results, baseline="a"))
     (axes,) = drawn[0].axes
     texts = [label.get_text() for label in axes.get_xticklabels()]
     assert axes.get_xlabel() == "ratio of the typical question over 60 questions; right is better"

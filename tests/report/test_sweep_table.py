@@ -17,9 +17,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.report.document import GAP
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept, zero_note
-from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import SweepComparison
-from support.results import changed, drawn, scored
+from support.results import changed, compared, drawn, scored
 
 
 def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
@@ -28,12 +26,6 @@ def config(number: int, mean: float, draw: int = 0, **set_: str) -> Result:
     metrics = {"ndcg": drawn(mean, 60, 0.1, draw), "tokens": [100.0 + number] * 60, "recall": drawn(mean, 60)}
     result = scored(metrics, name=f"#{number} config", overrides=overrides, parameters=set_)
     return changed(result, settings={"headline": ["ndcg", "recall", "tokens"]})
-
-
-def compared(results: list[Result], baseline: str | None = None) -> SweepComparison:
-    found = compare_configs(results, baseline=baseline)
-    assert isinstance(found, SweepComparison)
-    return found
 
 
 def width(table: SweepTable) -> int:

@@ -14,9 +14,9 @@ from ragsweep.report.sweep_document import conclusion_statements
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.verdict import change, limits
 from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import NoComparison, SweepComparison
+from ragsweep.stats.comparison import NoComparison
 from ragsweep.stats.conclude import conclude
-from support.results import METRIC, changed, csv_rows, noisy, one_metric
+from support.results import METRIC, changed, compared, csv_rows, noisy, one_metric
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
 RESULTS = [
@@ -24,7 +24,7 @@ RESULTS = [
     one_metric("b|c", noisy(0.6, seed=1), CATEGORIES, context_tokens=300.0),
     one_metric("d", noisy(0.4, seed=2), CATEGORIES, context_tokens=200.0),
 ]
-VERDICT = compare_configs(RESULTS, baseline="=a")
+VERDICT = compared(RESULTS, baseline="=a")
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,7 @@ def test_difference_is_config_minus_reference_where_less_is_better() -> None:
     category, before = ["rare" if one else "usual" for one in few], [10.0 + n % 7 for n in range(60)]
     after = [value + (1 if one else -4) for value, one in zip(before, few, strict=True)]
     results = [one_metric(name, row, category, direction=False) for name, row in {"a": before, "b": after}.items()]
-    verdict = compare_configs(results, baseline="a")
-    assert isinstance(verdict, SweepComparison)
+    verdict = compared(results, baseline="a")
     row = csv_rows(artifacts({"name": "sweep"}, results, [], [], conclude(verdict))["verdict/differences.csv"])[1]
     assert (row["config"], row["verdict"], float(row["difference"])) == ("b", "shown better", -2.75)
     low, high = (f"-{abs(float(row[end])):.1f}" for end in ("low", "high"))
@@ -126,7 +125,6 @@ def test_a_warning_names_its_configs_unless_all_have_it() -> None:
 
 
 def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:
-    assert isinstance(VERDICT, SweepComparison)
     searched = artifacts({"name": "sweep"}, RESULTS, [], [METRIC], conclude(replace(VERDICT, adaptive=True)))
     verdicts = [json.loads(one["results.json"])["sweep"]["verdict"] for one in (files, searched)]
     assert [one.get("optimism_is_lower_bound") for one in verdicts] == [None, True]
@@ -141,12 +139,10 @@ def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
 
 
 def test_numbers_that_compare_sweeps_are_finite() -> None:
-    assert isinstance(VERDICT, SweepComparison)
     told = numbers(VERDICT)
     assert told["verdict_configs"] == 3
     assert told["verdict_best_set"] == told["verdict_coverage"] == 1
-    few = compare_configs([one_metric("a", [0.1] * 5), one_metric("b", [0.2] * 5)])
-    assert isinstance(few, SweepComparison)
+    few = compared([one_metric("a", [0.1] * 5), one_metric("b", [0.2] * 5)])
     assert "verdict_optimism" not in numbers(few)
 
 
@@ -166,7 +162,5 @@ def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_ev
             })
             for one in results
         ]  # fmt: skip
-        verdict = compare_configs(lacking)
-        assert isinstance(verdict, SweepComparison)
-        said = f"{METRIC} applies to 100 of 109 questions (9: {why})" in " ".join(texts(limits(verdict)))
+        said = f"{METRIC} applies to 100 of 109 questions (9: {why})" in " ".join(texts(limits(compared(lacking))))
         assert said == counted

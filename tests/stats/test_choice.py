@@ -13,14 +13,12 @@ from scipy.stats import binom
 from ragsweep.core.results import Result
 from ragsweep.stats.choice import Choice, ConfigCosts, against, choose
 from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from support import nightly
 from support.results import METRIC, changed, one_metric, with_cost
 
 LOSS = 0.005
-UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
 
 
 def drawn(*means: float, tokens: Sequence[float] = (), spread: float = 0.1) -> list[Result]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,13 +29,11 @@ from ragsweep.stats.conclude import conclude
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.slices import Reversal
-from support.results import METRIC, changed, noisy, one_metric
+from support.results import METRIC, changed, compared, noisy, one_metric
 
 
-def judged(*results: Result, failures: tuple[Failure, ...] = (), baseline: str | None = None) -> SweepComparison:
-    comparison = compare_configs(results, failures, baseline=baseline)
-    assert isinstance(comparison, SweepComparison), comparison
-    return comparison
+def judged(*results: Result, **options: Any) -> SweepComparison:
+    return compared(results, **options)
 
 
 def refused(*results: Result) -> str:
@@ -404,12 +403,12 @@ def test_the_margin_is_the_user_s_choice_and_of_a_unit_a_share() -> None:
     assert result_facts(conclude(found))["margin"] == pytest.approx(0.05)
 
 
-def amounts(*shifts: float, spread: float = 1.0, questions: int = 200, categories: bool = False) -> list[Result]:
+def amounts(*shifts: float, categories: bool = False) -> list[Result]:
     """Make configs whose objective is a lognormal amount, in ms."""
     generator = np.random.default_rng(3)
-    shared = generator.normal(5, spread, questions)
-    rows = np.exp(shared + generator.normal(0, spread / 2, (len(shifts), questions)) + np.array(shifts)[:, None])
-    labels = ["even" if n % 2 else "odd" for n in range(questions)] if categories else ()
+    shared = generator.normal(5, 1.0, 200)
+    rows = np.exp(shared + generator.normal(0, 0.5, (len(shifts), 200)) + np.array(shifts)[:, None])
+    labels = ["even" if n % 2 else "odd" for n in range(200)] if categories else ()
     return [one_metric(f"c{n}", row, labels, direction=False, unit="ms") for n, row in enumerate(rows)]
 
 

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.curves import curves
-from support.results import changed, scored
+from support.results import changed, compared, scored
 
 
 def config(alpha: float, scores: list[float], **parameters: str) -> Result:
@@ -17,10 +15,10 @@ def config(alpha: float, scores: list[float], **parameters: str) -> Result:
     return scored({"ndcg": scores}, parameters=given, name=f"alpha={alpha}")
 
 
-def swept(means: dict[float, float], count: int = 200, noise: float = 0.3) -> list[Result]:
+def swept(means: dict[float, float], noise: float = 0.3) -> list[Result]:
     generator = np.random.default_rng(1)
-    common = generator.normal(0, 0.2, count)
-    rows = {alpha: mean + common + generator.normal(0, noise, count) for alpha, mean in means.items()}
+    common = generator.normal(0, 0.2, 200)
+    rows = {alpha: mean + common + generator.normal(0, noise, 200) for alpha, mean in means.items()}
     return [config(alpha, row.tolist()) for alpha, row in rows.items()]
 
 
@@ -72,8 +70,7 @@ def test_a_curve_of_amounts_agrees_with_the_comparison_of_its_configs() -> None:
         for alpha, row in zip(("0", "0.5", "1"), rows, strict=True)
     ]
     (curve,) = curves(results, "retriever.alpha", "latency_ms")
-    verdict = compare_configs(results)
-    assert isinstance(verdict, SweepComparison)
+    verdict = compared(results)
     assert curve.best == curve.chosen == 0.5
     assert curve.may_be_best == tuple(verdict.pairs.may_be_best)
     assert (curve.best_mean, curve.held_out) == (verdict.selection_bias.observed, verdict.selection_bias.crossfitted)

@@ -11,24 +11,17 @@ from hypothesis import strategies as st
 
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.choice import TOLERANCES
-from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
+from ragsweep.stats.comparison import FIELD_OF_CASE
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.paired_tests import holm
-from support.results import METRIC, changed, noisy, one_metric
+from support.results import METRIC, changed, compared, noisy, one_metric
 from test_verdict import MIRRORED
-
-
-def table(results: Sequence[Result], baseline: str | None = None) -> SweepComparison:
-    found = compare_configs(results, baseline=baseline)
-    assert isinstance(found, SweepComparison), found
-    return found
 
 
 def agree(results: Sequence[Result], baseline: str | None = None, members: Sequence[Result] | None = None) -> None:
     """Check that every pair of the table has the same numbers when the two are compared, in either order."""
-    found, family = table(results, baseline), Family(members or results, baseline)
+    found, family = compared(results, baseline), Family(members or results, baseline)
     reference = found.results[found.reference]
     for row, result in enumerate(found.results):
         if row == found.reference:
@@ -45,18 +38,17 @@ def agree(results: Sequence[Result], baseline: str | None = None, members: Seque
         assert (-back.found.high[other], -back.found.low[other]) == pytest.approx(ends, nan_ok=True)
 
 
-def sweep(seed: int, configs: int, questions: int = 60, sources: int = 0, direction: bool = True) -> list[Result]:
+def sweep(seed: int, configs: int, sources: int = 0, direction: bool = True) -> list[Result]:
     """Draw a sweep, two of its configs alike; ``sources``: documents of unequal size, 0 for one a question."""
     generator = np.random.default_rng(seed)
-    rows = generator.normal(0.5, 0.1, questions) + generator.normal(0, 0.1, (configs, questions))
+    rows = generator.normal(0.5, 0.1, 60) + generator.normal(0, 0.1, (configs, 60))
     rows += generator.normal(0, 0.05, (configs, 1))
     rows[-1] = rows[0]
     results = [one_metric(f"c{n}", row, direction=direction) for n, row in enumerate(rows)]
     if not sources:
         return results
-    documents = [
-        f"d{n}" for n in np.sort(generator.integers(0, sources, questions) * generator.integers(0, 2, questions))
-    ]
+    numbers = np.sort(generator.integers(0, sources, 60) * generator.integers(0, 2, 60))
+    documents = [f"d{n}" for n in numbers]
     return [changed(one, {"source": documents}) for one in results]
 
 
@@ -96,7 +88,7 @@ def test_configs_that_the_sweep_does_not_compare_are_no_members_of_its_family() 
 
 def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
     results = [changed(one, settings={"recommend": {"margin": 0.2}}) for one in sweep(2, 3)]
-    assert Family(results).compare(*results[:2], METRIC).margin == table(results).margin == 0.2
+    assert Family(results).compare(*results[:2], METRIC).margin == compared(results).margin == 0.2
 
 
 @settings(max_examples=5, deadline=None)

@@ -38,11 +38,11 @@ def shares(*results: Result) -> VarianceShares | None:
     return variance_shares(results, score_matrix(results, "m"))
 
 
-def drawn(questions: float, answers: float, count: int = 2000, repetitions: int = 3) -> list[Result]:
-    """Draw two configs; the spreads are those of a difference, by question and by repetition."""
+def drawn(questions: float, answers: float, count: int = 2000) -> list[Result]:
+    """Draw two configs, three times each; the spreads are those of a difference, by question and by repetition."""
     generator = np.random.default_rng(0)
     level = generator.normal(0, 1, (count, 1))
-    noise = generator.normal(0, answers / 2**0.5, (2, count, repetitions))
+    noise = generator.normal(0, answers / 2**0.5, (2, count, 3))
     first, second = level + noise[0], level + generator.normal(0.1, questions, (count, 1)) + noise[1]
     return [repeated(first), repeated(second)]
 

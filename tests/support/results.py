@@ -16,10 +16,12 @@ from optuna_sweeper.summary import FILE, FORMAT
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import from_texts, to_texts
-from ragsweep.core.results import Artifacts, DatasetFacts, Result, Run, Summaries, Summary, TargetResult
+from ragsweep.core.results import Artifacts, DatasetFacts, Failure, Result, Run, Summaries, Summary, TargetResult
 from ragsweep.parts.tracking import CHOSEN
 from ragsweep.records.ledger import FINISHED, Ledger, Sweep
 from ragsweep.report.sweep_report import PageTexts
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.sweep.concluding.parent_run import sweep_run
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.running.recording import TrackedContent
@@ -209,6 +211,15 @@ def refusing(result: Result) -> Result:
 def table_rows(table: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
     """Read a table of ``columns`` and ``data``, as the commands write it, as rows."""
     return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+
+
+def compared(
+    results: Sequence[Result], baseline: str | None = None, failures: Sequence[Failure] = ()
+) -> SweepComparison:
+    """Compare configs as the end of a sweep does, and check that they can be compared."""
+    found = compare_configs(results, failures, baseline=baseline)
+    assert isinstance(found, SweepComparison), found
+    return found
 
 
 def refuse(command: Callable[[Sequence[str]], int], cases: Mapping[str, Sequence[str]], *path: str) -> None:

@@ -16,7 +16,6 @@ import pytest
 from ragsweep.core.missing import THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
-from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.contract import collect
 from support import free_port, write_rows
 from support.commands import RUN, Finished, call, write_dataset
@@ -65,8 +64,8 @@ class Server:
         self.process.kill()
         self.process.wait()
 
-    def generator(self, prompt: Prompt = PROMPT, **parameters: Any) -> OpenAI:
-        return OpenAI(self.url, "smollm2", prompt, **{"max_tokens": 16, "retries": 1, "timeout": 120, **parameters})
+    def generator(self, **parameters: Any) -> OpenAI:
+        return OpenAI(self.url, "smollm2", PROMPT, **{"max_tokens": 16, "retries": 1, "timeout": 120, **parameters})
 
 
 @pytest.fixture(scope="module")

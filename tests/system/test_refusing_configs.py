@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
 from support.commands import RUN, evaluate, printed, runs, write_files
+from support.results import compared
 
 UNANSWERABLE, ANSWERABLE = 6, 4
 PLACES = ("Paris", "Rome", "Oslo", "Lima")
@@ -43,9 +42,7 @@ def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen
     assert mute.summaries.metrics["contains_answer"].value == mute.summaries.metrics["token_recall"].value == 0
     assert (refuses_all(mute), refuses_all(speaks)) == (ANSWERABLE, 0)
     for order in ((mute, speaks), (speaks, mute)):
-        found = compare_configs(order)
-        assert isinstance(found, SweepComparison)
-        assert found.chosen is speaks
+        assert compared(order).chosen is speaks
 
 
 @pytest.mark.slow

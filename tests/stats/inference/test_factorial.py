@@ -21,9 +21,9 @@ def estimates(found: Effects) -> dict[tuple[str, ...], float]:
     return {(*one.factors, *one.levels): one.estimate for one in found.effects}
 
 
-def noisy(means: np.ndarray, questions: int = 40) -> np.ndarray:
+def noisy(means: np.ndarray) -> np.ndarray:
     """Scores whose means are exactly as given."""
-    own = np.random.default_rng(0).normal(0, 0.1, (len(means), questions))
+    own = np.random.default_rng(0).normal(0, 0.1, (len(means), 40))
     return means[:, None] + own - own.mean(axis=1, keepdims=True)
 
 

@@ -18,10 +18,10 @@ from ragsweep.stats.inference.resampling import (
 from support.matrices import matrix
 
 
-def drawn(values: np.ndarray, clusters: np.ndarray, resamples: int = 10_000) -> np.ndarray:
+def drawn(values: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     """How far resampled means are from the observed ones."""
     data = cluster_scores(values, clusters)
-    return np.concatenate(list(deviations(data.sums / data.sizes.sum(), resamples)))
+    return np.concatenate(list(deviations(data.sums / data.sizes.sum(), 10_000)))
 
 
 def test_sums_of_clusters_by_hand() -> None:

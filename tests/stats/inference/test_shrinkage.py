@@ -21,19 +21,18 @@ PRIORS = np.append(NO_SPREAD, np.full(25, (1 - NO_SPREAD) / 25))
 AGREES = pytest.approx
 
 
-def independent(means: list[float], questions: int = 512, size: float = 0.2) -> Matrix:
+ERROR = 0.2 / math.sqrt(511)
+"""The standard error of the mean of one config of `independent`."""
+
+
+def independent(means: list[float]) -> Matrix:
     """Scores whose errors have equal variances, no correlation and no skewness, and exactly these means."""
-    return matrix(np.array(means)[:, None] + size * hadamard(questions)[1 : len(means) + 1])
-
-
-def error(size: float = 0.2, questions: int = 512) -> float:
-    """Return the standard error of the mean of one config of `independent`."""
-    return size / math.sqrt(questions - 1)
+    return matrix(np.array(means)[:, None] + 0.2 * hadamard(512)[1 : len(means) + 1])
 
 
 def test_two_configs_have_a_closed_form() -> None:
     """A difference d has variance 2 t² + 2 s², and its part t² / (t² + s²) is kept."""
-    gap, s, n = 0.03, error(), 511
+    gap, s, n = 0.03, ERROR, 511
     weights = PRIORS * norm.pdf(gap, 0, np.sqrt(2 * (SPREADS**2 + s**2)))
     weights /= weights.sum()
     kept = SPREADS**2 / (SPREADS**2 + s**2)
@@ -78,7 +77,7 @@ def conditioned(means: Doubles, s: float) -> tuple[Doubles, Doubles]:
 def test_several_configs_agree_with_conditioned_normal_vectors(means: list[float]) -> None:
     """Student's t of 511 degrees instead of a normal, and the distance of groups kept whole: within .005."""
     found = posterior(independent(means))
-    averages, chances = conditioned(np.array(means) - np.mean(means), error())
+    averages, chances = conditioned(np.array(means) - np.mean(means), ERROR)
     for row in range(1, len(means)):
         assert found.probability_better(0, row) == AGREES(chances[row], abs=5e-3)
         assert found.means[0] - found.means[row] == AGREES(averages[0] - averages[row], abs=5e-4)
@@ -203,7 +202,7 @@ def test_many_configs_on_few_questions() -> None:
 
 def test_two_configs_agree_with_an_integral_over_level_and_true_means() -> None:
     """All true means on a grid: level m, then the true mean of each config given m and its observed mean."""
-    first, second, s = 0.53, 0.5, error()
+    first, second, s = 0.53, 0.5, ERROR
     chance = total = gain = 0.0
     for prior, spread in zip(PRIORS[1:], SPREADS[1:], strict=True):
         grid = np.linspace(0.515 - 0.12, 0.515 + 0.12, 4001)

@@ -1,6 +1,5 @@
 """Drive a page in headless Chromium as a person does, through the browser's debugging pipe."""
 
-import base64
 import json
 import os
 import shutil
@@ -51,9 +50,9 @@ class Page:
         """Evaluate an expression in the page."""
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
-    def wait(self, expression: str, seconds: float = 20) -> None:
+    def wait(self, expression: str) -> None:
         """Wait until an expression is true."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + 20
         while not self.value(f"Boolean({expression})"):
             assert time.monotonic() < end, f"{expression}: {self.value('document.body.innerText')}"
             time.sleep(0.02)
@@ -63,10 +62,6 @@ class Page:
         typed = {} if modifiers else NAMED.get(key, {"text": key})
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **typed)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
-
-    def picture(self, file: Path) -> None:
-        """Write a screenshot as a PNG."""
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
 @contextmanager
