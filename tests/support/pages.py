@@ -70,6 +70,17 @@ def section(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return next((one["items"] for one in document["sections"] if one["id"] == key), [])
 
 
+def section_of(results: Sequence[Result], key: str, **options: Any) -> list[dict[str, Any]]:
+    """Return the items of a section on the page of these configs; ``options`` are those of `source`."""
+    return section(page(source(results, **options)), key)
+
+
+def titled(items: Sequence[dict[str, Any]], title: str) -> dict[str, Any]:
+    """Return the only item with this title."""
+    (found,) = (one for one in items if one.get("title") == title)
+    return found
+
+
 def figures(node: Any) -> Iterator[dict[str, Any]]:
     """Find all figures of a document."""
     if isinstance(node, dict):

@@ -33,7 +33,7 @@ from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.curves import curve_of_best
 from support import pages
-from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, source
+from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, section_of, source, titled
 from support.results import changed, scored, summarised
 
 GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
@@ -61,7 +61,7 @@ def test_a_cost_is_plotted_if_two_measured_configs_differ_in_it() -> None:
         scored({"ndcg": [math.nan] * COUNT, "latency_p95_ms": [n] * COUNT}, name=f"#{n} k={n}") for n in (1.0, 2.0)
     ]
     found = [scored({"ndcg": [0.5] * COUNT}, name="#3 k=3"), *unmeasured]
-    assert section(pages.page(source(found)), "quality") == []
+    assert section_of(found, "quality") == []
 
 
 def test_a_config_without_scores_of_some_questions_beats_no_other() -> None:
@@ -106,7 +106,7 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
 def test_the_digests_of_all_corpora_are_stated() -> None:
     first, second = (config(0, 1, k=k) for k in "12")
     other = changed(second, dataset=replace(second.run.dataset, corpus_digest="e" * 64))
-    shown = [section(pages.page(source(results)), "details")[-1] for results in ([first, other], [first, second])]
+    shown = [section_of(results, "details")[-1] for results in ([first, other], [first, second])]
     assert [one["rows"][0] for one in shown] == [["Corpus", f"{'c' * 64}, {'e' * 64}"], ["Corpus", "c" * 64]]
 
 
@@ -116,9 +116,7 @@ def test_a_target_that_the_baseline_lacks_has_a_row() -> None:
         changed(config(0, 1, k=str(n)), targets=tuple(TargetResult(name, "pass", 0.5, 0.25) for name in targets))
         for n, targets in enumerate(names)
     ]
-    table = next(
-        one for one in section(pages.page(source(configs, baseline=1)), "details") if one["title"] == "Targets"
-    )
+    table = titled(section_of(configs, "details", baseline=1), "Targets")
     assert table["header"] == ["metric", "#1 k=0", "#2 k=1"]
     assert table["rows"][1:] == [["ndcg", "-", ".50 pass (target .25)"]]
 
@@ -177,7 +175,7 @@ def test_a_large_number_is_written_in_full_on_its_curve() -> None:
     ranked = [_shaken(config(gain, 1, size=value), n) for n, (value, gain) in enumerate(sizes.items())]
     (found,) = swept_within(ranked, "ndcg", ())
     assert found.values == tuple(sizes)
-    notes = [one["note"] for one in section(pages.page(source(ranked)), "effects")[0]["options"]]
+    notes = [one["note"] for one in section_of(ranked, "effects")[0]["options"]]
     assert any("size 4194304" in note for note in notes)
 
 
@@ -222,7 +220,7 @@ def test_options_with_parameters_of_their_own_are_compared_as_one_parameter() ->
     first, other = config(0, 1, retriever="bm25"), config(0.2, 1, retriever="vector")
     parameters = {"retriever": "bm25", "retriever.k1": "2"}
     first = changed(first, parameters=parameters, overrides=("retriever=bm25", "retriever.k1=2"))
-    (shown,) = section(pages.page(source([first, other])), "effects")
+    (shown,) = section_of([first, other], "effects")
     assert [one["label"] for one in shown["options"]] == ["retriever"]
 
 
@@ -235,12 +233,12 @@ def test_parallel_axes_are_to_scale_and_show_what_is_not_set() -> None:
 
 def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> None:
     changes = [config(0, 1, k="1", b="1"), config(0.01, 1, k="2", b="1"), config(-0.3, 2, k="1", b="2")]
-    (tornado,) = section(pages.page(source(changes, baseline=1)), "effects")
+    (tornado,) = section_of(changes, "effects", baseline=1)
     trace = tornado["options"][0]["figure"]["data"][0]
     assert trace["type"] == "bar"
     assert trace["y"] == ["#3 b 1 -&gt; 2", "#2 k 1 -&gt; 2"]  # the largest change on top, no baseline
     assert trace["x"] == pytest.approx([-0.3, 0.01])
-    lines, curves = section(pages.page(source(grid(GAINS), sampler="tpe")), "effects")
+    lines, curves = section_of(grid(GAINS), "effects", sampler="tpe")
     assert "line" in lines["note"]
     assert [one["label"] for one in curves["options"]] == ["k", "b"]
 
@@ -299,7 +297,7 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     (counts,) = numbers_of_results(one)["data"]
     assert sorted(counts["x"]) == [0, *([2] * (COUNT - 3)), 3]
     assert counts["xbins"] == {"start": -0.5, "end": 4, "size": 1}
-    titles = {item["title"]: len(item["options"]) for item in section(pages.page(source([one, two])), "details")
+    titles = {item["title"]: len(item["options"]) for item in section_of([one, two], "details")
               if item["kind"] == "charts"}  # fmt: skip
     assert titles == {"Scores of the first chunk": 2, "Scores of all chunks of the context": 1, "Numbers of results": 1}
 
@@ -307,8 +305,7 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
 def test_configs_that_differ_only_in_the_length_of_the_context_have_their_own_histograms() -> None:
     short, long = config(0, 1, k="1"), config(0, 1, k="2")
     long = changed(long, {"context": [[]] * COUNT})
-    (charts,) = (item for item in section(pages.page(source([short, long, config(0, 1, k="3")])), "details")
-                 if item.get("title") == "Scores of the first chunk")  # fmt: skip
+    charts = titled(section_of([short, long, config(0, 1, k="3")], "details"), "Scores of the first chunk")
     assert len(charts["options"]) == 2
 
 
@@ -318,7 +315,7 @@ def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     result = changed(given, {"first_evidence_rank": ranks})
     sizes = {trace["name"]: len(trace["x"]) for trace in scores_of_first(result)["data"]}
     assert sum(sizes.values()) == COUNT - 1
-    (found,) = section(pages.page(source([result])), "questions")
+    (found,) = section_of([result], "questions")
     assert found["configs"][0]["ranks"] == [None, *ranks[1:]]
 
 
@@ -328,7 +325,7 @@ def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() ->
     pairs += [("convex", "alpha", value) for value in ("0", "0.5", "1", "0.25")]
     results = [config(0.01 * n, 1, **{"retriever": option, f"retriever.{key}": value})
                for n, (option, key, value) in enumerate(pairs)]  # fmt: skip
-    tornado, curves = section(pages.page(source(results, baseline=2)), "effects")
+    tornado, curves = section_of(results, "effects", baseline=2)
     assert len(tornado["options"]) == 1
     shown = {one["label"]: one["figure"]["data"][1]["x"] for one in curves["options"]}
     assert shown == {"k": [20.0, 60.0, 80.0], "alpha": [0.0, 0.25, 0.5, 1.0]}
@@ -338,7 +335,7 @@ def test_every_number_has_a_curve_where_each_is_swept_within_its_own_option() ->
 def test_a_curve_over_few_documents_is_not_cross_validated() -> None:
     rows = [_shaken(config(0.01 * n, 1, top_k=f"{n}"), n) for n in (1, 2, 3)]
     few = [changed(one, {"source": [f"d{n % 3}" for n in range(COUNT)]}) for one in rows]
-    (curves,) = section(pages.page(source(few)), "effects")
+    (curves,) = section_of(few, "effects")
     assert "Too few independent questions for cross-validation. " in curves["options"][0]["note"]
 
 
@@ -348,7 +345,7 @@ def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers
     found = [_shaken(changed(one, indexes={"index": {"seconds": n + 1.0, "bytes": 1}},
                              latency={"retrieve": {"p50_ms": 10.0 + n, "p95_ms": 20.0}}), n)
              for n, one in enumerate(results)]  # fmt: skip
-    *_, costs = section(pages.page(source(found)), "effects")
+    *_, costs = section_of(found, "effects")
     assert costs["title"] == "What an index costs"
     shown = {one["label"]: one["figure"]["data"] for one in costs["options"]}
     assert [panel["x"] for panel in shown["m"]] == [[4.0, 8.0, 16.0]] * 3
@@ -359,10 +356,7 @@ def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers
 def test_the_latency_of_answers_is_said_to_be_that_of_the_original_calls() -> None:
     def note(*stages: str) -> str:
         measured = changed(config(0, 1), latency={one: {"p50_ms": 1.0, "p95_ms": 2.0} for one in stages})
-        (table,) = (
-            one for one in section(pages.page(source([measured])), "details") if one["title"] == "Latency by stage"
-        )
-        return str(table["note"])
+        return str(titled(section_of([measured], "details"), "Latency by stage")["note"])
 
     assert "For generate and query: in the original calls" in note("retrieve", "generate")
     assert note("retrieve") == "Milliseconds per question, one at a time, after a warm-up."
@@ -382,7 +376,7 @@ def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Res
 
 
 def costs_of_embedders(*results: Result) -> dict[str, Any]:
-    *_, costs = section(pages.page(source(results)), "effects")
+    *_, costs = section_of(results, "effects")
     assert costs["title"] == "What an embedder costs"
     (option,) = costs["options"]
     return option["figure"]  # type: ignore[no-any-return]
@@ -442,19 +436,17 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     base = 0.4 + 0.05 * generator.random(50)
     rows = (base, base + generator.normal(0.2, 0.2, 50), base + generator.normal(0, 0.05, 50))
     results = [scored({"ndcg": row.tolist()}, name=f"b={n}", parameters={"b": str(n)}) for n, row in enumerate(rows)]
-    text, picture = section(pages.page(source(results)), "differences")
+    text, picture = section_of(results, "differences")
     assert text["text"].startswith("1 of 3 ")
     assert "#2" in text["text"]
     assert picture["kind"] == "charts"
-    told = [
-        section(pages.page(source(some)), "differences")[0]["text"] for some in (grid(GAINS), results, results[::2])
-    ]
+    told = [section_of(some, "differences")[0]["text"] for some in (grid(GAINS), results, results[::2])]
     assert ["a probability compares only two" in text for text in told] == [True, False, False]
 
 
 def test_the_page_does_not_state_that_an_objective_decided_that_another_metric_replaces() -> None:
     unmeasured = [changed(one, config={"objective": ["success_rate"], "headline": ["ndcg"]}) for one in grid(GAINS)]
-    facts = dict(section(pages.page(source(unmeasured)), "asked")[0]["rows"])
+    facts = dict(section_of(unmeasured, "asked")[0]["rows"])
     assert (facts.get("Decided by"), facts["Objective"]) == (None, "success_rate")
 
 
@@ -484,7 +476,7 @@ def test_the_mean_in_a_box_plot_is_called_unweighted_if_questions_have_weights()
         return changed(one, {"weight": weights}, measured=means)
 
     for configs, mean in ((grid(GAINS), "mean"), ([*map(weighted, grid(GAINS))], "unweighted mean")):
-        *_, boxes = section(pages.page(source(configs)), "slices")
+        *_, boxes = section_of(configs, "slices")
         assert boxes["note"].endswith(f"Dashed: the {mean}.")
 
 
@@ -496,7 +488,7 @@ def test_a_long_value_of_a_label_leaves_room_for_the_boxes() -> None:
         values = [long[value] for value in one.questions["category"]]
         return changed(one, {"category": values}, groups=groups)
 
-    *_, boxes = section(pages.page(source([*map(labelled, grid(GAINS))])), "slices")
+    *_, boxes = section_of([*map(labelled, grid(GAINS))], "slices")
     figure = boxes["options"][0]["figure"]
     assert sorted(figure["layout"]["xaxis"]["categoryarray"]) == [short(long["how"]), "why"]
     assert all(set(trace["x"]) == {short(long["how"]), "why"} for trace in figure["data"])
@@ -507,14 +499,14 @@ def test_a_recorded_baseline_counts_neither_towards_the_start_nor_the_duration_o
     before = changed(config(-0.1, 400, k="1"), name="ffea9bd0#3 k=1", started=1_600_000_000.0, ended=1_700_009_999.0)
     document = pages.page(source(own, baselines=[before]))
     assert dict(section(document, "asked")[0]["rows"])["Run"] == moment(1_700_000_000.0)
-    facts = next(one for one in section(document, "details") if one.get("title") == "Environment")
+    facts = titled(section(document, "details"), "Environment")
     assert dict(facts["rows"])["Sweep took"] == "12 s"
 
 
 def test_the_night_before_a_sweep_was_continued_is_no_part_of_its_duration() -> None:
     times = [(0.0, 12.0), (5.0, 20.0), (6.0, 9.0), (86_400.0, 86_410.0), (86_405.0, 86_415.0), (86_415.0, 86_425.0)]
     own = [changed(one, started=a, ended=b) for one, (a, b) in zip(grid(GAINS), times, strict=True)]
-    (facts,) = (one for one in section(pages.page(source(own)), "details") if one.get("title") == "Environment")
+    facts = titled(section_of(own, "details"), "Environment")
     assert dict(facts["rows"])["Sweep took"] == "45 s"
 
 

@@ -12,7 +12,7 @@ from ragsweep.report.page import losses
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.fusion_audit import fusion_audit
 from support import pages
-from support.pages import COUNT, config, figures, painted, section, source
+from support.pages import COUNT, config, figures, painted, section, section_of, source
 from support.results import FACTS, changed
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
@@ -107,7 +107,7 @@ def test_texts_of_chunks_are_on_the_page_once_and_cut_with_a_note(monkeypatch: p
     assert len(found["texts"]) == len(set(found["texts"])) == 2 * COUNT
     assert found["leftOut"] == ""
     monkeypatch.setattr("ragsweep.report.page.questions.MOST_TEXT", len("text of a:0") * 3)
-    (cut,) = section(pages.page(source(results, texts=texts)), "questions")
+    (cut,) = section_of(results, "questions", texts=texts)
     assert (len(cut["texts"]), cut["leftOut"][:27]) == (3, "The texts of 77 chunks are ")
-    (without,) = section(pages.page(source(results)), "questions")
+    (without,) = section_of(results, "questions")
     assert (without["texts"], "corpus is missing" in without["leftOut"]) == ([], True)

@@ -15,8 +15,7 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.report.page.questions import browse
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.sweep.running.session import Session
-from support import pages
-from support.pages import COUNT, HOSTILE, config, section, source
+from support.pages import COUNT, HOSTILE, config, section_of
 from support.results import FACTS, changed
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
@@ -47,7 +46,7 @@ def browser(**texts: Any) -> dict[str, Any]:
         "answer_thoughts": ["", "Two or three?"] + [""] * (COUNT - 2),
     }
     results[1] = changed(results[1], more, config={"prices": {"currency": "EUR"}})
-    (found,) = section(pages.page(source(results, texts=PageTexts(**texts))), "questions")
+    (found,) = section_of(results, "questions", texts=PageTexts(**texts))
     return found
 
 
