@@ -12,23 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support.commands import environment, ragsweep
-from support.default_tracking import restored_uri
-from support.models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer, two_layers
-
 gc.disable()  # until all is imported and collected: next to nothing of it is garbage
 
-__all__ = [
-    "environment",
-    "ragsweep",
-    "restored_uri",
-    "static_model",
-    "tiny_classifier",
-    "tiny_embedder",
-    "tiny_entailment",
-    "tiny_writer",
-    "two_layers",
-]
+pytest_plugins = (
+    "support.commands",
+    "support.default_tracking",
+    "support.models",
+    "support.servers.postgresql_server",
+)
 
 # Several test processes share the machine: threads that wait for each other cost more than they bring.
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -17,12 +17,12 @@ import pytest
 from ragsweep.stages.remote import open_remote
 from support.commands import RUN, Ended, begin, ended, finish, printed, user_environment, write_twins
 from support.servers.object_store import ObjectServer, object_server
-from support.servers.postgresql_server import Database, database
+from support.servers.postgresql_server import Database
 from support.servers.ray_nodes import below, cluster_nodes, ray_cluster, workers
 
 pytest.importorskip("hydra_plugins.hydra_ray_launcher")
 
-__all__ = ["database", "object_server"]
+__all__ = ["object_server"]
 
 GRID = ["chunker.size=300,600", "retriever.alpha=0.1,0.3,0.5,0.6,0.7,0.9", "top_k=2,4"]
 CONFIGS = 24

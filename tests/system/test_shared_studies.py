@@ -20,12 +20,10 @@ from optuna_sweeper.storage import check_reachable, check_url, open_storage
 from support import wait_until
 from support.commands import user_environment
 from support.servers import forked
-from support.servers.postgresql_server import Database, database
+from support.servers.postgresql_server import Database
 from support.servers.studies import LEFT, TRIALS, by_job, query
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["database"]
 
 WORKER = str(Path(__file__).parents[1] / "support" / "servers" / "study_worker.py")
 STORAGES = ["sqlite", "postgresql"]

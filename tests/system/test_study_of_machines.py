@@ -13,12 +13,12 @@ import sqlalchemy
 from ragsweep.core.results import Result
 from support.commands import begin, executed, finish, results, scores, write_twins
 from support.servers.object_store import ObjectServer, object_server
-from support.servers.postgresql_server import Database, database
+from support.servers.postgresql_server import Database
 from support.servers.studies import LEFT, TRIALS, by_job, query
 
 pytest.importorskip("obstore")
 
-__all__ = ["database", "object_server"]
+__all__ = ["object_server"]
 
 SPACE = ["chunker.size=400,800", "retriever.alpha=0.1,0.5,0.9", "top_k=2,5"]
 TRIALS_IN_ALL = 12
