@@ -9,11 +9,9 @@ import pytest
 from fixtures.make import DATABASES, SEARCH, SWEEP, TRIALS, restore
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import Result
-from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import checksums
 from ragsweep.records.ledger import Ledger
-from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.preparing import prepare_jobs
@@ -50,7 +48,7 @@ def same_commands(folder: Path) -> None:
     keys = []
     for typed in (SWEEP, SEARCH):
         command = read_command(typed, multirun=True)
-        experiments = prepare_jobs(Session(Evaluator(Executor())), compose_jobs(command))
+        experiments = prepare_jobs(Session(), compose_jobs(command))
         signatures = [experiment.signature for experiment in experiments]
         searched = search_run.search_key(command, signatures[0], place) if command.searching else ""
         keys.append(searched or content_hash([signatures, place]))

@@ -12,9 +12,7 @@ from llm_server import LlmServer
 from llm_server.requests import ModelRequest, default_answer
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result
-from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.report.answers import answer_lines
-from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
 from support import nightly, write_rows
 from support.commands import evaluate, printed
@@ -65,7 +63,7 @@ def overrides(folder: Path, server: LlmServer, ending: str = "csv") -> list[str]
 
 
 def evaluated(*lines: str) -> Result:
-    return evaluate(Session(Evaluator(Executor())), *lines)
+    return evaluate(Session(), *lines)
 
 
 @pytest.mark.parametrize("ending", ["csv", nightly("jsonl")])

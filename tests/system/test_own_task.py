@@ -11,9 +11,7 @@ import pytest
 from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Question
-from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import TaskMetric
-from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
 from support import write_rows
 from support.commands import composed, evaluate
@@ -98,23 +96,19 @@ success: {metric: sql_success}
     return ["task=sql", "metrics=unlabelled", "retriever=bm25", "top_k=1"]
 
 
-def session() -> Session:
-    return Session(Evaluator(Executor()))
-
-
 def asked(server: LlmServer) -> list[str]:
     return ["llm=openai", *server.overrides("llm")]
 
 
 def test_metrics_of_the_task_decide_and_built_in_ones_are_off(task: list[str], server: LlmServer) -> None:
-    found = evaluate(session(), *task, *asked(server))
+    found = evaluate(Session(), *task, *asked(server))
     assert found.questions["rows_equal"] == pytest.approx([1.0, 0.0, math.nan, 0.0], nan_ok=True)
     assert found.questions["output_fault"] == ["", "", "no fenced block", ""]
     assert found.questions["query"] == [case["errors"] for case in CASES]
     assert found.summaries.metrics["sql_success"].value == pytest.approx(1 / 3)
     assert not {"token_f1", "success_rate", "exact_match"} & set(found.summaries.metrics)
     assert found.run.config["success"]["metric"] == "sql_success"
-    again = evaluate(session(), *task, *asked(server), "metrics=[unlabelled,answers]", "~metrics.semantic_similarity")
+    again = evaluate(Session(), *task, *asked(server), "metrics=[unlabelled,answers]", "~metrics.semantic_similarity")
     assert {"token_f1", "rows_equal"} <= set(again.summaries.metrics)
 
 
@@ -122,12 +116,12 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
     task: list[str], server: LlmServer
 ) -> None:
     own = "+metrics.characters={_target_: test_own_task.Characters}"
-    found = evaluate(session(), *task, *asked(server), own)
+    found = evaluate(Session(), *task, *asked(server), own)
     lengths = found.summaries.metrics["characters"]
     assert (lengths.n_scored, lengths.reasons) == (3, {"unreadable output": 1})
     equal = found.summaries.metrics["rows_equal"]
     assert (equal.n_scored, equal.n_failed, equal.reasons) == (3, 1, {"unreadable output": 1})
-    shown = evaluate(session(), *task, *asked(server), own, "headline=[rows_equal,characters]")
+    shown = evaluate(Session(), *task, *asked(server), own, "headline=[rows_equal,characters]")
     assert (found.run.state, shown.run.state) == ("COMPLETE", "COMPLETE")
     assert shown.run.warnings == (
         "1 of 4 replies could not be read and have no score in the metrics that read them; the column output_fault of"
@@ -137,7 +131,7 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
 
 @pytest.mark.nightly
 def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task: list[str], server: LlmServer) -> None:
-    found = evaluate(session(), *task, *asked(server))
+    found = evaluate(Session(), *task, *asked(server))
     fields = found.questions["case_fields"]
     assert [one["expected"] for one in fields] == [case["expected"] for case in CASES]
     steps = [found.questions.steps_of(n)["generate"] for n in range(found.questions.rows)]
@@ -148,14 +142,14 @@ def test_record_of_a_case_has_what_was_expected_and_the_model_and_its_time(task:
 def test_metric_with_the_name_of_a_built_in_one_is_refused(task: list[str], server: LlmServer) -> None:
     own = "+metrics.mine={_target_: test_own_task.RowsEqual}"
     with pytest.raises(ConfigError, match='"rows_equal" is defined twice'):
-        evaluate(session(), *task, *asked(server), own)
+        evaluate(Session(), *task, *asked(server), own)
 
 
 @pytest.mark.nightly
 def test_another_way_to_read_answers_is_another_result(task: list[str], server: LlmServer) -> None:
     fenced = composed(*task, *asked(server))
     assert fenced.values["output"]["_target_"].endswith("FencedBlock")
-    one = evaluate(session(), *task, *asked(server))
-    other = evaluate(session(), *task, *asked(server), "output=text")
+    one = evaluate(Session(), *task, *asked(server))
+    other = evaluate(Session(), *task, *asked(server), "output=text")
     assert one.run.signature != other.run.signature
     assert other.questions["rows_equal"] == [0.0] * 4

@@ -19,24 +19,8 @@ VALUES = [
 ]  # fmt: skip
 
 CELLS = [
-    None,
-    "",
-    "text",
-    "\x00",
-    "1e999",
-    "[",
-    "[[1]]",
-    "{}",
-    -1,
-    0,
-    7,
-    2**62,
-    1e308,
-    math.inf,
-    b"",
-    b"\xff\x00",
-    b"[]",
-]
+    None, "", "text", "\x00", "1e999", "[", "[[1]]", "{}", -1, 0, 7, 2**62, 1e308, math.inf, b"", b"\xff\x00", b"[]",
+]  # fmt: skip
 
 
 def mutant(data: bytes, draw: random.Random) -> bytes:
