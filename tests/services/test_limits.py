@@ -4,15 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from ragsweep.core.missing import (
-    CIRCUIT_OPEN,
-    FILTERED,
-    MALFORMED,
-    REFUSED_BY_SERVICE,
-    THINKING,
-    TOO_LONG,
-    TRUNCATED,
-)
+from ragsweep.core.missing import CIRCUIT_OPEN, FILTERED, MALFORMED, REFUSED_BY_SERVICE, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.limits import (
     DOWN_AFTER,

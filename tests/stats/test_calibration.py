@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
-from ragsweep.stats.calibration import (
-    Confusion,
-    Share,
-    confusion,
-    corrected_share,
-    kappa,
-    kappa_interval,
-    noise,
-)
+from ragsweep.stats.calibration import Confusion, Share, confusion, corrected_share, kappa, kappa_interval, noise
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 30), (30, 30), (7, 30), (499, 500)])

@@ -18,13 +18,7 @@ from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, luck
 from ragsweep.stats.compare_configs import compare_configs, guard
-from ragsweep.stats.comparison import (
-    FIELD_OF_CASE,
-    ExcludedConfig,
-    NoComparison,
-    SweepComparison,
-    list_references,
-)
+from ragsweep.stats.comparison import FIELD_OF_CASE, ExcludedConfig, NoComparison, SweepComparison, list_references
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed

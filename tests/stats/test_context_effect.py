@@ -25,14 +25,7 @@ from ragsweep.parts.metrics import (
     SuccessRate,
     TokenF1,
 )
-from ragsweep.stats.context_effect import (
-    KINDS,
-    Success,
-    compare,
-    exact_mcnemar,
-    refuses_all,
-    resolve_success,
-)
+from ragsweep.stats.context_effect import KINDS, Success, compare, exact_mcnemar, refuses_all, resolve_success
 from support.results import scored
 
 NAN = math.nan

@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragsweep.stats import intervals
-from ragsweep.stats.intervals import (
-    FEWEST,
-    means_with_intervals,
-    quantile,
-    quantile_interval,
-)
+from ragsweep.stats.intervals import FEWEST, means_with_intervals, quantile, quantile_interval
 
 NONE = np.array([np.nan])
 

@@ -109,10 +109,7 @@ TOGETHER = Way(
 )  # fmt: skip
 """Most of the cases in one run; the nightly tests try each one separately."""
 
-QUICK = {
-    ("together", "failure"),
-    *((name, "success") for name, way in WAYS.items() if way.refused),
-}
+QUICK = {("together", "failure"), *((name, "success") for name, way in WAYS.items() if way.refused)}
 CASES = [
     pytest.param(name, way_out, marks=() if (name, way_out) in QUICK else pytest.mark.nightly)
     for name, way in {**WAYS, "together": TOGETHER}.items()

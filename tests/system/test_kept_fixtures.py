@@ -106,10 +106,7 @@ LATER = {
         ["UPDATE alembic_version SET version_num = 'v99'", "UPDATE version_info SET library_version = '99.0'"],
         "set up by optuna 99.0",
     ),
-    "mlflow": (
-        ["UPDATE alembic_version SET version_num = 'ffffffffffff'"],
-        "ffffffffffff",
-    ),
+    "mlflow": (["UPDATE alembic_version SET version_num = 'ffffffffffff'"], "ffffffffffff"),
     "store": (
         ["PRAGMA user_version = 99"],
         "was written by another version of ragsweep (format 99; this version reads",

@@ -16,14 +16,8 @@ from ragsweep.parts.rerankers import CrossEncoder
 
 Load = Callable[[Path], Any]
 KINDS = {
-    "embedder": (
-        SentenceTransformerEmbedder,
-        lambda part: part.embed_queries(["the cat"]),
-    ),
-    "reranker": (
-        CrossEncoder,
-        lambda part: part.score([("the cat", "sat")]),
-    ),
+    "embedder": (SentenceTransformerEmbedder, lambda part: part.embed_queries(["the cat"])),
+    "reranker": (CrossEncoder, lambda part: part.score([("the cat", "sat")])),
 }
 
 

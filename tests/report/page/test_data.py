@@ -13,15 +13,7 @@ from ragsweep.report.document import Table
 from ragsweep.report.naming import short
 from ragsweep.report.page.charts import quality_against
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
-from ragsweep.report.page.effect_charts import (
-    UNSET,
-    Cloud,
-    ParameterMeans,
-    _heights,
-    effect,
-    effects,
-    swept_within,
-)
+from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, effect, effects, swept_within
 from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import description_document, sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
