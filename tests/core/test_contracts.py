@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,15 +31,19 @@ def test_a_part_or_metric_of_the_wrong_kind_is_refused_where_it_is_set() -> None
         type("Unbuilt", (MetricContract,), {"metric": ContextRecall})
 
 
+def contract(score: Callable[[Any], object]) -> MetricContract:
+    """Return the contract of a metric that scores like this."""
+    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=score)
+    return type("Mine", (MetricContract,), {"metric": metric})()
+
+
 def test_a_reason_of_ones_own_breaks_the_contract() -> None:
-    def score(view: object) -> Scores:
-        count = len(view.questions)  # type: ignore[attr-defined]
+    def score(view: Any) -> Scores:
+        count = len(view.questions)
         return Scores(np.full(count, np.nan), np.full(count, "too odd"))
 
-    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=score)
-    contract = type("Odd", (MetricContract,), {"metric": metric})()
     with pytest.raises(AssertionError, match=r"too odd.*failed measurements"):
-        contract.test_empty_rankings_are_scored()
+        contract(score).test_empty_rankings_are_scored()
 
 
 @pytest.mark.parametrize(
@@ -51,10 +56,8 @@ def test_a_reason_of_ones_own_breaks_the_contract() -> None:
     ],
 )
 def test_error_of_a_metric_that_breaks_the_contract_names_the_remedy(scores: object, fault: str) -> None:
-    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=lambda _: scores)
-    contract = type("Mine", (MetricContract,), {"metric": metric})()
     with pytest.raises((TypeError, ValueError, AssertionError), match=fault):
-        contract.test_empty_rankings_are_scored()
+        contract(lambda _: scores).test_empty_rankings_are_scored()
 
 
 def test_error_of_a_retriever_that_returns_no_rankings_names_their_type() -> None:
@@ -80,10 +83,9 @@ def test_only_failed_calls_are_repeated() -> None:
 
 
 def test_a_score_that_depends_on_other_questions_breaks_the_contract() -> None:
-    def score(view: object) -> Scores:
-        count = len(view.questions)  # type: ignore[attr-defined]
+    def score(view: Any) -> Scores:
+        count = len(view.questions)
         return Scores(np.full(count, 1.0 / max(count, 1)), np.full(count, ""))
 
-    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=score)
     with pytest.raises(AssertionError):
-        type("Shared", (MetricContract,), {"metric": metric})().test_other_questions_are_irrelevant()
+        contract(score).test_other_questions_are_irrelevant()

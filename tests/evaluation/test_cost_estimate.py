@@ -17,8 +17,9 @@ from ragsweep.stages.graph import Charge, Plan, StageCount, plan
 from ragsweep.sweep.preparing import plan_as_json
 from ragsweep.sweep.running.session import Session
 from support.commands import evaluate, prepare
+from support.commands import stored_session as session
 from support.models import judge_at
-from test_paid_answers import judged, name_with_a_date, overrides, server, session
+from test_paid_answers import judged, name_with_a_date, overrides, server
 
 __all__ = ["server"]
 

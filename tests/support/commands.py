@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ragsweep.core.results import Evaluation, Result
+from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.records.ledger import Ledger
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import open_store
 from ragsweep.sweep.composing.command import Command, read_command
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job, JobConfig
@@ -219,6 +222,11 @@ def add_tables(folder: Path) -> None:
     path = folder / "mlflow.db"
     if not path.exists():
         path.write_bytes(empty_database())
+
+
+def stored_session(folder: Path) -> Session:
+    """Make a session that keeps its stages in a folder."""
+    return Session(Evaluator(Executor(open_store(folder / "stages", lambda warning: None))))
 
 
 def prepare(session: Session, *overrides: str) -> Experiment:

@@ -13,15 +13,11 @@ from llm_server.requests import default_answer
 from ragsweep.core import missing
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
-from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.answers import answer_lines
-from ragsweep.stages.executor import Executor
-from ragsweep.stages.store import open_store
 from ragsweep.sweep import sweeping
-from ragsweep.sweep.running.session import Session
 from support import nightly
-from support.commands import GOLDEN, evaluate, read, write_dataset
+from support.commands import GOLDEN, evaluate, read, stored_session, write_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +30,8 @@ def server(cwd: Path) -> Iterator[LlmServer]:
 
 def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
     """Choose a small dataset and the service; of two metrics that load models there is no need."""
-    data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
     llm = ["llm=openai", *server.overrides("llm", model="gpt-4o-mini")]
-    return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
+    return [*write_dataset(folder), *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
 
 
 def judged(server: LlmServer, folder: Path, *more: str) -> list[str]:
@@ -47,11 +42,6 @@ def judged(server: LlmServer, folder: Path, *more: str) -> list[str]:
     without = [f"~metrics.ragas_{name}" for name in unwanted]
     chosen = [line for line in overrides(server, folder) if not line.startswith("~metrics")]
     return [*chosen, *judge, *without, *more]
-
-
-def session(folder: Path) -> Session:
-    warnings: list[str] = []
-    return Session(Evaluator(Executor(open_store(folder / "stages", warnings.append))))
 
 
 @pytest.mark.parametrize("part", ["llm", "judge"])
@@ -68,12 +58,12 @@ def test_calls_that_are_refused_again_do_not_fail_a_config_with_answers(
 
     server.respond = respond  # type: ignore[method-assign]
     for coverage, state in ((0.98, PARTIAL), (0.0, COMPLETE)):
-        made = evaluate(session(tmp_path), *judged(server, tmp_path, f"coverage={coverage}"))
+        made = evaluate(stored_session(tmp_path), *judged(server, tmp_path, f"coverage={coverage}"))
         assert made.run.state == state
 
 
 def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer, tmp_path: Path) -> None:
-    own = session(tmp_path)
+    own = stored_session(tmp_path)
     result = evaluate(own, *overrides(server, tmp_path))
     spent, asked = result.summaries.usage["generate"], len(server.log)
     assert (spent["calls"], asked, result.run.state) == (4, 4, COMPLETE)
@@ -99,7 +89,7 @@ def test_model_that_the_service_names_with_a_date_has_the_price_of_the_configs_m
         server, tmp_path, "llm.model=mine", "+prices.models.mine=[1,2]", "query=rewrite", "budget.money=1"
     )
     write_dataset(tmp_path, talks)
-    own = session(tmp_path)
+    own = stored_session(tmp_path)
     result = evaluate(own, *typed)
     usage = result.summaries.usage
     for spent in (usage["generate"], usage["query"]):
@@ -107,18 +97,18 @@ def test_model_that_the_service_names_with_a_date_has_the_price_of_the_configs_m
     total = usage["generate"]["money"] + usage["query"]["money"]
     assert own.services.meter.totals.money == pytest.approx(total)
     assert result.summaries.metrics["cost_per_1000"].value == pytest.approx(1000 * total / len(GOLDEN))
-    exact = evaluate(session(tmp_path), *typed, "+prices.models.mine-2024-07-18=[10,20]")
+    exact = evaluate(stored_session(tmp_path), *typed, "+prices.models.mine-2024-07-18=[10,20]")
     assert exact.summaries.metrics["cost_per_1000"].value == pytest.approx(10_000 * total / len(GOLDEN))
 
 
 def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_path: Path) -> None:
-    own = session(tmp_path)
+    own = stored_session(tmp_path)
     result = evaluate(own, *judged(server, tmp_path))
     spent, answers = result.summaries.usage["judge"], result.summaries.usage["generate"]
     assert spent["calls"] == len(server.log) - answers["calls"] > 0
     assert spent["money"] == pytest.approx((2 * spent["tokens_in"] + 8 * spent["tokens_out"]) / 1e6)
     assert own.services.meter.totals.money == pytest.approx(spent["money"] + answers["money"])
-    unpriced = evaluate(session(tmp_path), *judged(server, tmp_path, "judge.model=llama"))
+    unpriced = evaluate(stored_session(tmp_path), *judged(server, tmp_path, "judge.model=llama"))
     assert "money" not in unpriced.summaries.usage["judge"]
     assert unpriced.summaries.usage["generate"]["money"] == pytest.approx(answers["money"])
 
@@ -126,23 +116,23 @@ def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_
 def test_an_answer_that_two_questions_share_is_counted_once(server: LlmServer, tmp_path: Path) -> None:
     typed = overrides(server, tmp_path)
     write_dataset(tmp_path, [*GOLDEN, GOLDEN[0] | {"id": "again", "references": ["on a mat"]}])
-    result = evaluate(session(tmp_path), *typed)
+    result = evaluate(stored_session(tmp_path), *typed)
     assert result.summaries.usage["generate"]["calls"] == len(server.log) == len(GOLDEN)
 
 
 def test_model_without_a_price_has_no_cost_and_is_complete_all_the_same(server: LlmServer, tmp_path: Path) -> None:
-    result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.model=llama"))
+    result = evaluate(stored_session(tmp_path), *overrides(server, tmp_path, "llm.model=llama"))
     assert "money" not in result.summaries.usage["generate"]
     assert result.run.state == COMPLETE
     assert result.summaries.metrics["cost_per_1000"].n_skipped == 4
 
 
 def test_budget_leaves_a_partial_result_that_the_next_run_completes(server: LlmServer, tmp_path: Path) -> None:
-    few = evaluate(session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
+    few = evaluate(stored_session(tmp_path), *overrides(server, tmp_path, "budget.calls=2", "llm.concurrency=1"))
     assert len(server.log) == 2
     assert few.run.state == PARTIAL
     assert few.summaries.metrics["cost_per_1000"].reasons == {missing.BUDGET_SPENT: 2}
-    whole = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    whole = evaluate(stored_session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
     assert whole.run.state == COMPLETE
 
@@ -183,12 +173,12 @@ def test_plan_of_a_resumed_sweep_leaves_out_the_calls_of_its_finished_configs(
 
 
 def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServer, tmp_path: Path) -> None:
-    fresh = evaluate(session(tmp_path / "fresh"), *judged(server, tmp_path))
+    fresh = evaluate(stored_session(tmp_path / "fresh"), *judged(server, tmp_path))
     needed = len(server.log)
     for limit in (needed - 3, needed - 2):  # in the middle of a verdict of two calls, or between two verdicts
-        few = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
+        few = evaluate(stored_session(tmp_path / str(limit)), *judged(server, tmp_path, f"budget.calls={limit}"))
         assert any(summary.n_failed for summary in few.summaries.metrics.values())
-        whole = evaluate(session(tmp_path / str(limit)), *judged(server, tmp_path))
+        whole = evaluate(stored_session(tmp_path / str(limit)), *judged(server, tmp_path))
         assert whole.summaries.usage == fresh.summaries.usage
         assert len(server.log) == 2 * needed
         del server.log[needed:]
@@ -205,7 +195,7 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
 )
 def test_limit_or_price_that_is_none_is_refused(line: str, message: str, server: LlmServer, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
-        evaluate(session(tmp_path), *overrides(server, tmp_path, line))
+        evaluate(stored_session(tmp_path), *overrides(server, tmp_path, line))
 
 
 def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmServer, tmp_path: Path) -> None:
@@ -213,17 +203,17 @@ def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmS
     golden = [{"id": one["id"], "question": f"where is the {one['text'][:3]}", "reference": "here"} for one in corpus]
     data = [*write_dataset(tmp_path, golden, corpus), "llm=openai", *server.overrides("llm"), "chunker=none", "top_k=1"]
     typed = [*data, "depth=3", "metrics=answers", "headline=[answer_tokens_in]"]
-    whole = evaluate(session(tmp_path / "whole"), *typed)
+    whole = evaluate(stored_session(tmp_path / "whole"), *typed)
     server.window = 1024
-    cut = evaluate(session(tmp_path / "cut"), *typed)
+    cut = evaluate(stored_session(tmp_path / "cut"), *typed)
     (warning,) = {*cut.run.warnings} - {*whole.run.warnings}
     assert "the service read exactly 1,024 tokens of each of the 3 longest prompts of the llm, so" in warning
 
 
 def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmServer, tmp_path: Path) -> None:
-    plain = evaluate(session(tmp_path / "plain"), *overrides(server, tmp_path))
+    plain = evaluate(stored_session(tmp_path / "plain"), *overrides(server, tmp_path))
     server.answer = lambda asked: "<think>\nThe stars, or the ship?\n</think>\n\nIt rests on the warm mat."
-    thinking = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))
+    thinking = evaluate(stored_session(tmp_path / "thinking"), *overrides(server, tmp_path))
     for name in ("answer", "abstained", "success_rate", "token_f1", "refusal", "hallucinated_answer"):
         np.testing.assert_array_equal(thinking.questions[name], plain.questions[name], name)
     assert plain.questions["answer_thoughts"] == [""] * 4
@@ -232,7 +222,7 @@ def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmSe
     said = [line.text for line in answer_lines([thinking])]
     assert "4 of 4 answers came with thoughts, which are not scored" in said
     assert not any("thoughts" in line.text for line in answer_lines([plain]))
-    again = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
+    again = evaluate(stored_session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
     assert again.questions["answer_thoughts"] == thinking.questions["answer_thoughts"]
 
 

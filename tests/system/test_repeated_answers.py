@@ -14,15 +14,11 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.gate import gate
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.records.ledger import Ledger
-from ragsweep.stages.executor import Executor
-from ragsweep.stages.store import open_store
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import bound, cluster_scores
 from ragsweep.stats.repetition import variance_shares
-from ragsweep.sweep.running.session import Session
-from support.commands import CORPUS, GOLDEN, call, evaluate, write_dataset, write_files
+from support.commands import CORPUS, GOLDEN, call, evaluate, stored_session, write_dataset, write_files
 from support.results import record
 
 
@@ -38,15 +34,11 @@ def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
     return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
 
 
-def session(folder: Path) -> Session:
-    return Session(Evaluator(Executor(open_store(folder / "stages", lambda text: None))))
-
-
 def test_every_repetition_is_asked_once_counted_and_never_again(server: LlmServer, tmp_path: Path) -> None:
-    once = evaluate(session(tmp_path), *overrides(server, tmp_path))
+    once = evaluate(stored_session(tmp_path), *overrides(server, tmp_path))
     assert len(server.log) == 4
     assert once.questions.repetitions is None
-    thrice = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
+    thrice = evaluate(stored_session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
     assert len(server.log) == 12  # the first repetition is the answer that is there
     assert thrice.run.signature != once.run.signature
     assert (thrice.run.state, thrice.summaries.usage["generate"]["calls"]) == (COMPLETE, 12)
@@ -55,13 +47,13 @@ def test_every_repetition_is_asked_once_counted_and_never_again(server: LlmServe
     )
     assert sorted({one.request.body["seed"] for one in server.log}) == [0, 100_000, 200_000]
     assert thrice.questions["answer"] == once.questions["answer"]
-    again = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
+    again = evaluate(stored_session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
     assert len(server.log) == 12
     assert again.summaries.usage == thrice.summaries.usage
 
 
 def test_score_is_the_mean_of_the_repetitions_and_all_are_kept(server: LlmServer, tmp_path: Path) -> None:
-    result = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
+    result = evaluate(stored_session(tmp_path), *overrides(server, tmp_path, "llm.replicates=3"))
     rows = [json.loads(text) for text in to_texts(result.questions)["answer_repetitions"]]
     assert all(row["answers"] == [0, 1, 2] for row in rows)
     for mean, row in zip(result.questions["token_f1"], rows, strict=True):
@@ -75,11 +67,11 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     good = server.answer
     server.answer = lambda asked: "" if asked.body["seed"] == 100_000 else good(asked)
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0")
-    few = evaluate(session(tmp_path), *typed)
+    few = evaluate(stored_session(tmp_path), *typed)
     assert any("have failed repetitions" in warning for warning in few.run.warnings)
     assert few.summaries.metrics["token_f1"].n_failed == 0
     server.answer, asked = good, len(server.log)
-    whole = evaluate(session(tmp_path), *typed)
+    whole = evaluate(stored_session(tmp_path), *typed)
     assert len(server.log) == asked + 4
     assert not any("repetitions" in warning for warning in whole.run.warnings)
 
@@ -88,7 +80,7 @@ def test_budget_that_ends_in_a_later_repetition_leaves_a_count_of_the_missing_on
     server: LlmServer, tmp_path: Path
 ) -> None:
     typed = overrides(server, tmp_path, "llm.replicates=3", "llm.concurrency=1", "budget.calls=6")
-    few = evaluate(session(tmp_path), *typed)
+    few = evaluate(stored_session(tmp_path), *typed)
     assert few.run.state == COMPLETE  # every question has a score
     (warning,) = [one for one in few.run.warnings if "failed repetitions" in one]
     assert warning.startswith("4 of 4 questions have failed repetitions, ")
@@ -106,7 +98,7 @@ def test_failed_repetition_of_a_question_without_a_route_is_not_counted(server: 
     server.answer = answer
     router = ["router=llm", *server.overrides("router", model="r")]
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0", "coverage=0", *router)
-    result = evaluate(session(tmp_path), *typed)
+    result = evaluate(stored_session(tmp_path), *typed)
     (warning,) = [one for one in result.run.warnings if "have failed repetitions" in one]
     counts = dict(re.findall(r"(\w+) \((\d+)\)", warning))
     assert int(counts["refusal"]) == 3  # of 4 questions
@@ -115,7 +107,7 @@ def test_failed_repetition_of_a_question_without_a_route_is_not_counted(server: 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("by_seed", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("by_seed", [True, False])
 def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_they_do(
     server: LlmServer, tmp_path: Path, by_seed: bool
 ) -> None:
@@ -124,7 +116,7 @@ def test_noise_is_of_answers_where_only_they_vary_and_of_questions_where_only_th
         return " ".join(drawn.sample(["warm", "mat", "dog", "on", "the", "cat", "river", "sun"], 4))
 
     server.answer = answer
-    own = session(tmp_path)
+    own = stored_session(tmp_path)
     typed = overrides(server, tmp_path, "llm.replicates=8")
     pair = [evaluate(own, *typed), evaluate(own, *typed, "prompt=concise")]
     assert len(server.log) == 64
@@ -191,7 +183,7 @@ def test_intervals_hold_and_shares_are_those_of_the_service(server: LlmServer, t
               for name in names]  # fmt: skip
     typed = [line for line in overrides(server, tmp_path, "llm.replicates=3") if "model" not in line]
     write_dataset(tmp_path, golden, corpus)
-    held, shares, own = [], [], session(tmp_path)
+    held, shares, own = [], [], stored_session(tmp_path)
     for n in range(40):
         pair = [evaluate(own, *typed, f"llm.model=m{n}", *more) for more in ((), ("prompt=concise",))]
         matrix = score_matrix(pair, "exact_match")
