@@ -17,7 +17,7 @@ import pytest
 from hydra.errors import HydraException
 
 from optuna_sweeper.storage import check_reachable, check_url, open_storage
-from support import wait_until
+from support import nightly, wait_until
 from support.commands import user_environment
 from support.servers import forked
 from support.servers.postgresql_server import Database
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 WORKER = str(Path(__file__).parents[1] / "support" / "servers" / "study_worker.py")
 STORAGES = ["sqlite", "postgresql"]
-SLOW_ON_SERVER = ["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)]
+SLOW_ON_SERVER = ["sqlite", nightly("postgresql")]
 
 
 Make = Callable[[], tuple[str, Path]]
@@ -36,7 +36,7 @@ Make = Callable[[], tuple[str, Path]]
 @pytest.fixture
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Make an empty database of the kind that a test is run with, and a file to write into."""
-    kind, counted = request.node.callspec.params["kind"], itertools.count()
+    kind, counted = request.param, itertools.count()
 
     def make() -> tuple[str, Path]:
         folder = tmp_path / str(next(counted))
@@ -115,23 +115,21 @@ def search_together(fresh: Make, rounds: int, processes: int, queued: int, sampl
     return float(max(seconds for each in rounds_run for seconds in each["opened"]))
 
 
-@pytest.mark.parametrize("kind", STORAGES)
-def test_processes_that_open_an_empty_database_at_once_all_live_and_begin_each_trial_once(
-    kind: str, fresh: Make
-) -> None:
+@pytest.mark.parametrize("fresh", STORAGES, indirect=True)
+def test_processes_that_open_an_empty_database_at_once_all_live_and_begin_each_trial_once(fresh: Make) -> None:
     search_together(fresh, rounds=1, processes=4, queued=6, sampled=6)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", STORAGES)
-def test_eight_processes_begin_each_of_800_trials_once(kind: str, fresh: Make) -> None:
+@pytest.mark.parametrize("fresh", STORAGES, indirect=True)
+def test_eight_processes_begin_each_of_800_trials_once(fresh: Make) -> None:
     search_together(fresh, rounds=20, processes=8, queued=400, sampled=400)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("kind", "rounds"), [("sqlite", 50), ("postgresql", 20)])
+@pytest.mark.parametrize(("fresh", "rounds"), [("sqlite", 50), ("postgresql", 20)], indirect=["fresh"])
 def test_eight_processes_start_on_nothing_again_and_again(
-    kind: str, rounds: int, fresh: Make, record_property: Callable[[str, object], None]
+    rounds: int, fresh: Make, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("slowest", search_together(fresh, rounds, processes=8, queued=0, sampled=8))
 
@@ -140,8 +138,8 @@ def test_eight_processes_start_on_nothing_again_and_again(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", STORAGES)
-def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fresh: Make) -> None:
+@pytest.mark.parametrize("fresh", STORAGES, indirect=True)
+def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(fresh: Make) -> None:
     """One of four processes is killed within a second after the first trial was begun, twenty times."""
     chance, trials = random.Random(7), 40
     after = [chance.uniform(0, 1) for _ in range(20)]
@@ -160,8 +158,8 @@ def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fr
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", STORAGES)
-def test_paused_process_loses_its_trial_and_its_late_result_is_refused(kind: str, fresh: Make) -> None:
+@pytest.mark.parametrize("fresh", STORAGES, indirect=True)
+def test_paused_process_loses_its_trial_and_its_late_result_is_refused(fresh: Make) -> None:
     (url, log), lapse = fresh(), 1.0
     settings = {"url": url, "log": str(log), "trials": 2, "wait": 0.5, "lapse": lapse}
     with worker(settings) as paused:
@@ -179,8 +177,8 @@ def test_paused_process_loses_its_trial_and_its_late_result_is_refused(kind: str
     assert [int(number) for number, *_ in begun(log)] == [0, 0, 1]
 
 
-@pytest.mark.parametrize("kind", SLOW_ON_SERVER)
-def test_interrupted_process_leaves_its_trial_at_once_without_counting_an_attempt(kind: str, fresh: Make) -> None:
+@pytest.mark.parametrize("fresh", SLOW_ON_SERVER, indirect=True)
+def test_interrupted_process_leaves_its_trial_at_once_without_counting_an_attempt(fresh: Make) -> None:
     url, log = fresh()
     settings = {"url": url, "log": str(log), "trials": 2, "wait": 30}
     with worker(settings) as first:
