@@ -23,6 +23,7 @@ from optuna_sweeper.storage import check_url, open_storage
 from optuna_sweeper.study import ATTEMPTS, SharedStudy, Sign, StudyPlan
 from optuna_sweeper.trials import EVALUATION, Evaluation, TrialOutcome, evaluations
 from ragsweep.core.locks import Holder, myself
+from support import nightly
 from test_space import KINDS
 
 
@@ -291,7 +292,7 @@ def test_a_trial_of_a_dead_process_is_evaluated_again_and_its_late_result_refuse
     assert [outcome.values for outcome in study.outcomes()] == [(1.0,)]
 
 
-@pytest.mark.parametrize("sampler", ["tpe", pytest.param("qmc", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("sampler", ["tpe", nightly("qmc")])
 def test_a_study_whose_processes_died_has_the_jobs_of_one_that_was_not_killed(tmp_path: Path, sampler: str) -> None:
     whole, killed = Program(bowl), Program(bowl)
     search(open_in(None, SPACE, sampler, 8), whole)

@@ -20,6 +20,7 @@ from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.services.http_client import Service
 from ragsweep.services.session import ServiceSession, each
+from support import nightly
 
 
 def chat(made: Endpoint, text: object) -> Any:
@@ -191,7 +192,7 @@ CHILD = """
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("number", [signal.SIGINT, nightly(signal.SIGTERM)])
 def test_interruption_ends_at_once_and_costs_the_calls_in_flight(number: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text(textwrap.dedent(CHILD))

@@ -15,6 +15,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import RUN, call, prepare
 
 NOBODY = 65534
@@ -306,10 +307,9 @@ def test_unusual_dataset_loads(name: str, tmp_path: Path) -> None:
     ("name", "chosen"),
     [
         ("relevance yes", ["dataset=csv", "dataset.corpus=corpus.csv", "dataset.questions=questions.csv"]),
-        pytest.param("answer that is not there", ["dataset=squad", "dataset.path=dev.json"],
-                     marks=pytest.mark.nightly),
-        pytest.param("pipe", ["dataset=trec", "dataset.topics=topics", "dataset.qrels=qrels",
-                              "dataset.corpus=corpus.jsonl"], marks=pytest.mark.nightly),
+        nightly("answer that is not there", ["dataset=squad", "dataset.path=dev.json"]),
+        nightly("pipe", ["dataset=trec", "dataset.topics=topics", "dataset.qrels=qrels",
+                         "dataset.corpus=corpus.jsonl"]),
     ],
 )  # fmt: skip
 def test_command_ends_with_status_2_and_the_error_alone(name: str, chosen: list[str], tmp_path: Path) -> None:

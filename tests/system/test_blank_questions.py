@@ -9,6 +9,7 @@ from llm_server import LlmServer
 from llm_server.requests import default_answer
 from ragsweep.core.results import COMPLETE
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import GOLDEN, evaluate, write_dataset
 
 pytestmark = pytest.mark.slow
@@ -44,9 +45,7 @@ def server() -> Iterator[LlmServer]:
         yield made
 
 
-@pytest.mark.parametrize(
-    "choices", [*CHOICES, *(pytest.param(one, marks=pytest.mark.nightly) for one in MORE)], ids=" ".join
-)
+@pytest.mark.parametrize("choices", [*CHOICES, *(nightly(one) for one in MORE)], ids=" ".join)
 def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
     choices: list[str], session: Session, server: LlmServer, tiny_classifier: Path, cwd: Path,
 

@@ -11,6 +11,7 @@ from ragsweep.parts.onnx_model import weight_bits
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import fusion_audit
 from ragsweep.sweep.running.session import Session
+from support import nightly
 from support.commands import beir, evaluate, evaluate_with_artifacts
 
 pytestmark = pytest.mark.slow
@@ -38,14 +39,9 @@ def test_bm25_on_scifact(session: Session, collections: Path) -> None:
     [
         ("python_faq_fr", 171, "french"),
         ("cranfield", 225, "english"),
-        *(
-            pytest.param(*given, marks=pytest.mark.nightly)
-            for given in (
-                ("python_faq_en", 172, "english"),
-                ("squad2_dev", 2910, "english"),
-                ("piaf_1_1", 7569, "french"),
-            )
-        ),
+        nightly("python_faq_en", 172, "english"),
+        nightly("squad2_dev", 2910, "english"),
+        nightly("piaf_1_1", 7569, "french"),
     ],
 )
 def test_collection_runs_without_editing_anything(

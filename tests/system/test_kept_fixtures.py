@@ -17,6 +17,7 @@ from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.preparing import prepare_jobs
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching import search_run
+from support import nightly
 from support.commands import in_one_process
 from support.servers.studies import stored_trials
 
@@ -118,7 +119,7 @@ STATUS = {"store": 0, "ledger": 2, "mlflow": 2}
 """The store is only what need not be computed again: it is put aside, with a warning."""
 
 
-@pytest.mark.parametrize("names", [["ledger", "store"], pytest.param(["optuna", "mlflow"], marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("names", [["ledger", "store"], nightly(["optuna", "mlflow"])])
 def test_what_a_later_version_left_is_named_with_what_it_needs(names: list[str], tmp_path: Path) -> None:
     commands = {}
     for name in names:

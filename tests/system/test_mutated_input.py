@@ -29,6 +29,7 @@ from ragsweep.sweep.running.delivery import Delivery, from_bytes, to_bytes
 from ragsweep_golden.commands.review import open_review
 from ragsweep_golden.exchange.importing import import_file
 from ragsweep_golden.sets.files import write_rows
+from support import nightly
 from support.inputs.mutants import change_cell, mutant, mutated
 from support.inputs.tool_files import CORPUS, FILES, lines, parquet_of
 from support.results import a_result
@@ -245,7 +246,7 @@ QUICK = 12
     ("name", "count"),
     [
         *((name, QUICK) for name in READERS),
-        *(pytest.param(name, COUNTS.get(name.split()[0], 2000), marks=pytest.mark.nightly) for name in READERS),
+        *(nightly(name, COUNTS.get(name.split()[0], 2000)) for name in READERS),
     ],
 )
 def test_mutant_is_read_skipped_or_refused_in_a_sentence(name: str, count: int, tmp_path: Path) -> None:

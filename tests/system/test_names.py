@@ -21,6 +21,7 @@ from ragsweep.evaluation.trec_texts import write_run
 from ragsweep.golden.reading import Row
 from ragsweep.parts.tracking import files
 from ragsweep.records.ledger import Ledger
+from support import nightly
 from support.commands import user_environment, write_dataset
 from support.inputs.trec_files import read_run
 
@@ -148,7 +149,7 @@ def write_strange_dataset(folder: Path) -> list[str]:
     return write_dataset(folder, questions, documents)
 
 
-@pytest.mark.parametrize("tracking", ["none", pytest.param("mlflow", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("tracking", ["none", nightly("mlflow")])
 def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tracking: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     (folder / "tmp").mkdir(parents=True)

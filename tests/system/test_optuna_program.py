@@ -12,6 +12,7 @@ from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, Laun
 from hydra.version import setbase
 
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeper
+from support import nightly
 from support.commands import call
 from support.servers.studies import stored_trials
 
@@ -77,7 +78,7 @@ def test_program_searches_continues_where_it_ended_and_writes_its_best_config(pr
     ("typed", "expected"),
     [
         ("kind=plain,convx", "convx"),
-        pytest.param("hydra/sweeper/sampler=grid", "continuous or logarithmic interval", marks=pytest.mark.nightly),
+        nightly("hydra/sweeper/sampler=grid", "continuous or logarithmic interval"),
     ],
 )
 def test_error_is_reported_before_anything_is_launched(program: Path, typed: str, expected: str) -> None:

@@ -120,7 +120,7 @@ def test_lost_database_is_rebuilt_without_what_was_never_meant_for_it(folder: Pa
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("state", ["FINISHED", pytest.param("KILLED", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("state", ["FINISHED", "KILLED"])
 def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, folder: Path) -> None:
     same_place(folder)
     before = shown(folder)

@@ -18,6 +18,7 @@ from ragsweep.stats.inference.power import (
     shared_level,
     typical_questions_needed,
 )
+from support import nightly
 from support.matrices import matrix, normal
 
 
@@ -64,7 +65,7 @@ def test_shared_level_is_that_of_dunnett_s_table(comparisons: int, critical: flo
     assert stats.norm.ppf((1 + shared_level(comparisons)) / 2) == pytest.approx(critical, abs=0.006)
 
 
-@pytest.mark.parametrize("configs", [2, *(pytest.param(n, marks=pytest.mark.nightly) for n in (10, 50))])
+@pytest.mark.parametrize("configs", [2, *(nightly(n) for n in (10, 50))])
 def test_difference_as_large_as_foretold_is_shown_among_all_configs_in_four_sweeps_of_five(configs: int) -> None:
     def foretold(drawn: Matrix) -> float:
         return estimate_power(drawn, level=each_level(compare_with_baseline(drawn, 0, resamples=499))).typical
