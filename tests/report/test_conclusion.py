@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Result
@@ -260,7 +260,6 @@ def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
         assert any("shown worse" in line for line in evidence(decision))
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.permutations(range(4)))
 def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[int]) -> None:
     results = [one_metric("abcd"[n], noisy(mean, seed=n)) for n, mean in enumerate((0.4, 0.42, 0.41, 0.43))]

@@ -186,7 +186,7 @@ def test_without_a_comparison_the_objective_orders_and_nothing_is_marked() -> No
     assert table.header == [">#", ">top_k", ">ndcg"]
 
 
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=25)
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_every_config_has_a_row_or_is_counted(configs: int, most: int) -> None:
     results = RESULTS[:configs]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.question_results import QuestionResults
@@ -156,7 +156,6 @@ def test_text_that_looks_like_a_formula_is_quoted_and_a_number_is_not(typed: str
     assert lines[1]["config"] == written
 
 
-@settings(deadline=None)  # shared machines stall, and libraries are loaded inside
 @given(st.text(st.characters(exclude_categories=["Cs"]).filter(lambda c: c != "\x00"), max_size=20), st.floats())
 def test_csv_gives_back_names_and_every_digit(name: str, value: float) -> None:
     (line,) = csv_rows(results_csv([a_result(f"n{name}", "3", summary("recall", value))]))

@@ -151,7 +151,7 @@ def test_a_shorter_prefix_that_loses_is_shown_worse_and_may_not_be_the_best() ->
     assert chosen(*results) == chosen(*results[::-1])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
 def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, amount: bool, random: object) -> None:
     generator = np.random.default_rng(seed)
@@ -371,7 +371,7 @@ def test_a_config_without_a_price_does_not_keep_a_cheaper_one_of_two_others_from
     assert "too few of its questions could be scored" in judged(*results).skipped["cost_per_1000"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.floats(-0.06, 0.0))
 def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int, change: float) -> None:
     """Correlated by .95, as in sweeps where many called as good and cheaper were shown worse in the same table."""
@@ -491,7 +491,7 @@ def test_no_loss_is_possible_between_prefixes_in_either_direction() -> None:
 
 
 @pytest.mark.nightly
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(2, 14), st.integers(10, 60), st.floats(0.0, 0.1), st.booleans())
 def test_shown_worse_is_not_best(seed: int, configs: int, questions: int, spread: float, declared: bool) -> None:
     generator = np.random.default_rng(seed)
@@ -508,7 +508,7 @@ def test_shown_worse_is_not_best(seed: int, configs: int, questions: int, spread
         assert not any(verdict.kind in ("shown better", "likely better") for verdict in found.verdicts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     *(st.integers(1, 12), st.integers(1, 40), st.floats(0, 0.3), st.integers(0, 5)),
     *(st.booleans(), st.integers(0, 3), st.booleans()),

@@ -35,7 +35,7 @@ numbers = some.lists(some.integers(-5, 5).map(float), min_size=3, max_size=30)
 
 
 @given(numbers, numbers)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_superiority_is_mann_whitneys_u_and_mirrors(one: list[float], other: list[float]) -> None:
     found = superiority(sample(one), sample(other), 0.05)
     u = stats.mannwhitneyu(one, other).statistic / (len(one) * len(other))
@@ -47,7 +47,7 @@ def test_superiority_is_mann_whitneys_u_and_mirrors(one: list[float], other: lis
 
 
 @given(some.integers(0, 40), some.integers(1, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_share_of_independent_questions_has_the_exact_interval(hits: int, more: int) -> None:
     values = [1.0] * hits + [0.0] * more
     found = share_interval(sample(values), 0.05)
@@ -56,7 +56,7 @@ def test_share_of_independent_questions_has_the_exact_interval(hits: int, more: 
 
 
 @given(some.lists(some.floats(0.1, 100), min_size=4, max_size=20), some.floats(0.2, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_ratio_scales_with_its_numbers(values: list[float], factor: float) -> None:
     one, other = sample(values), sample([2.0, 3.0, 5.0, 7.0, 11.0])
     found, scaled = ratio(one, other, 0.05), ratio(sample([factor * value for value in values]), other, 0.05)
@@ -65,7 +65,7 @@ def test_ratio_scales_with_its_numbers(values: list[float], factor: float) -> No
 
 @example([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], 2)  # six weights of one sixth add up to less than 1
 @given(numbers, numbers, some.integers(2, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_repeating_all_requests_makes_nothing_surer(now: list[float], before: list[float], times: int) -> None:
     clusters = [str(n) for n in range(len(now))]
     once, often = sample(now, clusters), sample(now * times, clusters * times)
@@ -77,7 +77,7 @@ def test_repeating_all_requests_makes_nothing_surer(now: list[float], before: li
 
 
 @given(numbers, numbers)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_medians_shown_beside_a_comparison_are_the_usual_ones(now: list[float], before: list[float]) -> None:
     (found,) = compare([Quantity("x", ORDER, sample(now), sample(before), 0.1)])
     assert (found.now, found.before) == (pytest.approx(np.median(now)), pytest.approx(np.median(before)))

@@ -52,7 +52,7 @@ def sweep(seed: int, configs: int, sources: int = 0, direction: bool = True) -> 
     return [changed(one, {"source": documents}) for one in results]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([0, 40]), st.booleans(), st.booleans())
 def test_a_pair_has_its_sweeps_verdict(seed: int, configs: int, sources: int, declared: bool, direction: bool) -> None:
     agree(sweep(seed, configs, sources=sources, direction=direction), "c1" if declared else None)
@@ -91,7 +91,7 @@ def test_the_margin_of_a_pair_is_that_of_its_sweep() -> None:
     assert Family(results).compare(*results[:2], METRIC).margin == compared(results).margin == 0.2
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_conclusion_on_a_pair_has_the_numbers_of_its_sweep_and_slices_that_add_up(seed: int, direction: bool) -> None:
     """The differences on the slices, by their questions, add up to the difference on all of them."""

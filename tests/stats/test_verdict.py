@@ -124,7 +124,7 @@ def verdict(one: Matrix, first: int, second: int, largest: float) -> PairVerdict
     return pair_verdict(found, second, posterior(one), 0.05)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(matrices(), st.booleans())
 def test_exchanging_two_configs_mirrors_the_verdict(one: Matrix, less: bool) -> None:
     one = turned(one) if less else one
@@ -139,7 +139,7 @@ def test_exchanging_two_configs_mirrors_the_verdict(one: Matrix, less: bool) -> 
             assert (found.kind == "the same") == equal
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(matrices())
 def test_configs_with_equal_scores_have_equal_verdicts(one: Matrix) -> None:
     one = one.select_configs([*range(len(one.values)), 1])
