@@ -3,7 +3,6 @@
 import json
 import pickle
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ragsweep.parts import model_files
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.rerankers import CrossEncoder
 
-Load = Callable[[Path], Any]
 KINDS = {
     "embedder": (SentenceTransformerEmbedder, lambda part: part.embed_queries(["the cat"])),
     "reranker": (CrossEncoder, lambda part: part.score([("the cat", "sat")])),

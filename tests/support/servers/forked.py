@@ -146,9 +146,6 @@ class Popen:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
     def __enter__(self) -> Popen:
         return self
 
