@@ -45,7 +45,6 @@ class Markdown(UsesLibraries):
     size: int = 800
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless the size is at least 1."""
         check_at_least("chunker", 1, size=self.size)
 
     def split(self, corpus: Corpus) -> Spans:

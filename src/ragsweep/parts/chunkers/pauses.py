@@ -30,7 +30,6 @@ class Recursive(UsesLibraries):
     min_characters: int = 24
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless ``size`` and ``min_characters`` are at least 1."""
         check_at_least("chunker", 1, size=self.size, min_characters=self.min_characters)
 
     def split(self, corpus: Corpus) -> Spans:
@@ -77,7 +76,6 @@ class Semantic(SentenceSplitter):
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if a number is out of range or the language is unknown."""
         check_between("chunker", 0, 100, percentile=self.percentile)
         check_at_least("chunker", 1, size=self.size)
         check_language(self.language)

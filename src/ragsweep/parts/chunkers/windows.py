@@ -40,7 +40,6 @@ class FixedSize:
     overlap: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 0 <= overlap < size."""
         _check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
@@ -66,7 +65,6 @@ class SentenceWindow(SentenceSplitter):
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if the language is unknown, or unless 1 <= stride <= sentences."""
         check_at_least("chunker", 1, sentences=self.sentences)
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
@@ -102,7 +100,6 @@ class Tokens:
     download: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 0 <= overlap < size."""
         _check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:

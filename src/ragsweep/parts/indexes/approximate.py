@@ -30,7 +30,6 @@ class Hnsw(FaissIndex):
     ef_search: int = 128
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
@@ -84,7 +83,6 @@ class Ivf(FaissIndex):
     train_sample: int = 262_144
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
 
     def build(self, vectors: Floats) -> Arrays:
@@ -169,7 +167,6 @@ class Sq(CodeIndex):
     oversampling: int = 2
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if ``oversampling`` is out of range."""
         check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
@@ -207,7 +204,6 @@ class Pq(CodeIndex):
     oversampling: int = 4
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 1, m=self.m, oversampling=self.oversampling)
         check_between("index", LEAST_BITS, 8, nbits=self.nbits)
 

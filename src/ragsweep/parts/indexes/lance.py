@@ -191,7 +191,6 @@ class LanceIvfPq(LanceTable):
     oversampling: int = 4
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 1, num_partitions=self.num_partitions, num_sub_vectors=self.num_sub_vectors)
         check_at_least("index", 1, nprobes=self.nprobes, oversampling=self.oversampling)
 
@@ -225,7 +224,6 @@ class LanceHnsw(LanceTable):
     ef_search: int = 128
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 

@@ -62,7 +62,6 @@ class PgVector(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 1, ef_search=self.ef_search, timeout=self.timeout)
         check_at_least("index", 2 * self.m, ef_construction=self.ef_construction)

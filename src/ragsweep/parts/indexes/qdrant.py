@@ -57,7 +57,6 @@ class Qdrant(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 4, ef_construct=self.ef_construct)
         check_at_least("index", 1, ef_search=self.ef_search)

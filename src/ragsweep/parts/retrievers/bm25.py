@@ -62,7 +62,6 @@ class Bm25:
     min_score: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a value out of range, and for an unknown backend or language."""
         check_at_least("retriever", 0, k1=self.k1)
         if self.k1 == 0 and self.backend == "rank_bm25":
             raise ConfigError("retriever.k1 is 0, for which rank_bm25 divides by zero; use retriever.backend=bm25s")

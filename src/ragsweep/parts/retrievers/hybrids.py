@@ -16,10 +16,6 @@ class _Hybrid:
     """Base class of hybrid retrievers: the legs, and the weight of each leg, in the order of the legs."""
 
     def __init__(self, legs: Mapping[str, Any], weights: Mapping[str, float]) -> None:
-        """Raise ConfigError if there are no legs, if the weights do not match the legs, or if a weight is invalid.
-
-        Negative and NaN weights are invalid, and so are weights that are all 0.
-        """
         if not legs:
             raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
         if set(weights) != set(legs):
@@ -44,7 +40,6 @@ class HybridRrf(_Hybrid):
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
-        """Raise ConfigError if ``k`` is negative or NaN, if there are no legs, or if the weights are invalid."""
         check_at_least("retriever", 0, k=k)
         super().__init__(legs, weights or dict.fromkeys(legs, 1.0))
         self.k = k
@@ -78,7 +73,6 @@ class HybridConvex(_Hybrid):
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError if an argument is invalid, or if a leg lacks bounds that the normalisation needs."""
         if not weights:
             if not 0 <= alpha <= 1:
                 raise ConfigError(
