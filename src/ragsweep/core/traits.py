@@ -55,6 +55,10 @@ class PartTraits:
     requires: Sequence[str] = ()
     """Of an external index: names of the packages that a model exported by ``ragsweep ship`` requires."""
 
+    def with_operational(self, *parameters: str) -> "PartTraits":
+        """Return these traits with further operational parameters."""
+        return replace(self, operational=self.operational.union(parameters))
+
 
 class HasTraits(Protocol):
     """A part of any kind. A part without TRAITS has the default traits (see ``traits_of``)."""

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -134,9 +134,7 @@ class LocalModel:
 class SentenceTransformersModel(LocalModel):
     """Base class of parts that run a model of the sentence-transformers library, in batches."""
 
-    TRAITS: ClassVar[PartTraits] = replace(
-        LocalModel.TRAITS, operational=LocalModel.TRAITS.operational | {"batch_size"}
-    )
+    TRAITS: ClassVar[PartTraits] = LocalModel.TRAITS.with_operational("batch_size")
     INT8: ClassVar[bool] = True
 
     batch_size: int = 32

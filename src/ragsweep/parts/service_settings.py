@@ -1,6 +1,6 @@
 """Settings shared by the parts that call a service."""
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 from ragsweep.core.types import PartTraits
@@ -49,7 +49,7 @@ class EndpointSettings(ServiceSettings):
     Text within the tags named in ``thoughts`` is removed from replies; None removes nothing.
     """
 
-    TRAITS = replace(ServiceSettings.TRAITS, operational=ServiceSettings.TRAITS.operational.union(LIMITS))
+    TRAITS = ServiceSettings.TRAITS.with_operational(*LIMITS)
 
     base_url: str
     model: str

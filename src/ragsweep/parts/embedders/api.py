@@ -24,9 +24,7 @@ class ApiEmbedder(ServiceSettings):
     blank texts; their vectors are zero.
     """
 
-    TRAITS = replace(
-        ServiceSettings.TRAITS, version="1", operational=ServiceSettings.TRAITS.operational | {"batch_size"}
-    )
+    TRAITS = replace(ServiceSettings.TRAITS.with_operational("batch_size"), version="1")
     KEY = "embedder"
 
     base_url: str

@@ -29,9 +29,7 @@ class OpenAI(EndpointSettings):
     values of ``seed`` and ``extra.random_seed``, if they are set.
     """
 
-    TRAITS = replace(
-        EndpointSettings.TRAITS, version="1", operational=EndpointSettings.TRAITS.operational | {"replicates"}
-    )
+    TRAITS = replace(EndpointSettings.TRAITS.with_operational("replicates"), version="1")
     KEY = "llm"
 
     prompt: Prompt

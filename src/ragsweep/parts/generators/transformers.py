@@ -35,9 +35,7 @@ class Transformers(LocalModel):
     nothing.
     """
 
-    TRAITS: ClassVar[PartTraits] = replace(
-        LocalModel.TRAITS, version="1", operational=LocalModel.TRAITS.operational | {"replicates"}
-    )
+    TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS.with_operational("replicates"), version="1")
     KEY: ClassVar[str] = "llm"
 
     model: str

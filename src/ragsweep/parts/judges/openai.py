@@ -38,11 +38,7 @@ class OpenAIJudge(EndpointSettings):
     from ``embeddings``, an embedder of ragsweep; only one of the two may be set.
     """
 
-    TRAITS = replace(
-        EndpointSettings.TRAITS,
-        version="1",
-        operational=EndpointSettings.TRAITS.operational | {"embeddings_key_env", "labels"},
-    )
+    TRAITS = replace(EndpointSettings.TRAITS.with_operational("embeddings_key_env", "labels"), version="1")
     KEY = "judge"
 
     temperature: float | None = 0.0

@@ -22,12 +22,7 @@ class ApiReranker(ReorderingSettings, ServiceSettings):
     :class:`ragsweep.services.http_client.Service` makes the calls and handles the API key, retries and waits.
     """
 
-    TRAITS = replace(
-        ServiceSettings.TRAITS,
-        version="1",
-        operational=ServiceSettings.TRAITS.operational | {"batch_size"},
-        reordering=REORDERING,
-    )
+    TRAITS = replace(ServiceSettings.TRAITS.with_operational("batch_size"), version="1", reordering=REORDERING)
     KEY = "reranker"
 
     base_url: str

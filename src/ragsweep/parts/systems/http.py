@@ -44,7 +44,7 @@ class Http(ServiceSettings):
     without text, such as one with a ``refusal``.
     """
 
-    TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
+    TRAITS = replace(ServiceSettings.TRAITS.with_operational(*FURTHER), version="3")
     KEY = "system"
 
     url: str
