@@ -130,10 +130,7 @@ def _plain(text: str) -> str:
 
 
 def _check_template(key: str, template: str) -> None:
-    try:
-        names = placeholders(template)
-    except ConfigError as fault:
-        raise ConfigError(f"prompt.{key}: {fault}") from None
+    names = placeholders(template, f"prompt.{key}")
     for name in names:
         if name not in KNOWN[key]:
             raise ConfigError(f"prompt.{key}: there is no placeholder {{{name}}}{nearest(name, KNOWN[key])}")

@@ -8,18 +8,20 @@ from typing import Any
 from ragsweep.core.errors import ConfigError, nearest
 
 
-def placeholders(template: str) -> list[str]:
+def placeholders(template: str, key: str = "") -> list[str]:
     """List the names of the fields in a template, in order and with repetitions.
 
-    Raises ConfigError if a brace is unbalanced, or if a placeholder is not just a name.
+    Raises ConfigError if a brace is unbalanced, or if a placeholder is not just a name; the message begins with
+    ``key``, the config key of the template, if it is given.
     """
+    where = f"{key}: {template!r}" if key else repr(template)
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as fault:
-        raise ConfigError(f"{template!r}: {fault}; close each placeholder, and double each literal brace") from None
+        raise ConfigError(f"{where}: {fault}; close each placeholder, and double each literal brace") from None
     for _, name, specification, conversion in parsed:
         if name is not None and (not name.isidentifier() or specification or conversion):
-            raise ConfigError(f"{template!r}: a placeholder must be only a name in braces; double each literal brace")
+            raise ConfigError(f"{where}: a placeholder must be only a name in braces; double each literal brace")
     return [name for _, name, _, _ in parsed if name is not None]
 
 

@@ -140,10 +140,7 @@ class TaskCases:
     def check(self) -> None:
         """Raise ConfigError if ``query`` or ``request`` is not a valid template."""
         for key in ("query", "request"):
-            try:
-                placeholders(getattr(self, key))
-            except ConfigError as fault:
-                raise ConfigError(f"dataset.{key}: {fault}") from None
+            placeholders(getattr(self, key), f"dataset.{key}")
 
     def load(self) -> Dataset:
         """Return the dataset. Raises the same errors as :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
