@@ -1,6 +1,5 @@
 """`ragsweep ablate`: one change at a time around a recorded config."""
 
-import json
 import math
 import sqlite3
 from collections import Counter
@@ -30,6 +29,7 @@ from ragsweep.sweep.composing import compose
 from ragsweep.sweep.composing.command import choices
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
+from support import printed_json
 from support.commands import RUN, composed, printed, read, write_dataset
 from support.results import changed, drawn, record, refuse, scored
 
@@ -360,7 +360,6 @@ def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.Capt
     assert gate(["--baseline", run, "--candidate", runs[0], *margin, *path]) == 0
     assert gate(["--baseline", run, "--candidate", runs[1], *margin, *path]) in (1, 3)
     capsys.readouterr()
-    assert effects([parent, "--json", *path]) == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "full grid"
+    assert printed_json(capsys, effects, parent, *path)["method"] == "full grid"
     with pytest.raises(InputError, match="is a sweep"):
         find_run(path[1], parent)

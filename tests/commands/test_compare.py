@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas
@@ -22,6 +21,7 @@ from ragsweep.report.numbers import signed
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.sweep.concluding.summarise import summarise_sweep
+from support import printed_json
 from support.results import (
     FACTS,
     break_constraints,
@@ -38,11 +38,6 @@ from support.results import (
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert compare([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 @pytest.fixture
 def pair(tmp_path: Path) -> list[str]:
     """Two runs: the second is better by .2 on average, and worse by .3 on one of two categories."""
@@ -54,7 +49,7 @@ def pair(tmp_path: Path) -> list[str]:
 
 
 def test_difference_is_of_paired_questions(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    found = told(capsys, *pair)
+    found = printed_json(capsys, compare, *pair)
     (row,) = table_rows(found["table"])
     assert row["difference"] == pytest.approx(0.2)
     assert row["low"] < 0.2 < row["high"]
@@ -70,14 +65,14 @@ def test_difference_is_of_paired_questions(pair: list[str], capsys: pytest.Captu
 def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(pair) == 0
     assert "better on average, shown worse on category trouble" in capsys.readouterr().out
-    slices = {one["value"]: one["verdict"] for one in table_rows(told(capsys, *pair)["slices"])}
+    slices = {one["value"]: one["verdict"] for one in table_rows(printed_json(capsys, compare, *pair)["slices"])}
     assert slices == {"how-to": "shown better", "trouble": "shown worse"}
 
 
 def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     from mlflow.utils.validation import _validate_metric_name
 
-    found = told(capsys, *pair)
+    found = printed_json(capsys, compare, *pair)
     for name, value in found["metrics"].items():
         _validate_metric_name(name)
         assert isinstance(value, float)
@@ -104,7 +99,7 @@ def test_one_question_and_one_document_are_in_the_singular(tmp_path: Path, capsy
 def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = scored({"ndcg": drawn(0.5)})
     runs = record(tmp_path, one, one)
-    found = told(capsys, *runs, "--path", str(tmp_path))
+    found = printed_json(capsys, compare, *runs, "--path", str(tmp_path))
     (row,) = table_rows(found["table"])
     assert (row["difference"], row["low"], row["high"], row["verdict"]) == (0, 0, 0, "the same")
     assert "both runs have the same config" in found["warnings"][0]
@@ -158,7 +153,7 @@ def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys
         whole = compare_configs(named, baseline=named[0].name if config else None)
         for other in (row for row in range(5) if row != whole.reference):
             runs = [f"{parent}#{whole.reference + 1}", f"{parent}#{other + 1}"]
-            (row,) = table_rows(told(capsys, *runs, "--path", str(tmp_path))["table"])
+            (row,) = table_rows(printed_json(capsys, compare, *runs, "--path", str(tmp_path))["table"])
             low, high = (float(one[other]) for one in (whole.differences.low, whole.differences.high))
             assert (row["low"], row["high"]) == pytest.approx((low, high))
             assert row["verdict"].startswith(whole.verdicts[other].kind)
@@ -182,7 +177,7 @@ def test_trials_outside_the_constraints_do_not_widen_a_pair_unless_they_are_one_
     (first,) = (number for number, row in ((1, 0), (4, 1), (6, 2)) if row == verdict.reference)
     for number, row in ((1, 0), (4, 1), (6, 2), (2, None)):
         if number != first:
-            found = told(capsys, f"aaaa#{first}", f"aaaa#{number}", "--path", str(tmp_path))
+            found = printed_json(capsys, compare, f"aaaa#{first}", f"aaaa#{number}", "--path", str(tmp_path))
             (pair,) = table_rows(found["table"])
             assert pair["compared_among"] == (4 if row is None else 3)
             if row is not None:
@@ -208,9 +203,8 @@ def test_configs_of_a_sweep_with_other_questions_are_no_part_of_the_comparison(
     found = []
     for folder in ("one", "both"):
         runs = ["aaaa#1", "aaaa#3", "--path", str(tmp_path / folder)]
-        compared = told(capsys, *runs)["table"]
-        assert power([*runs, "--json"]) == 0
-        found.append((compared, json.loads(capsys.readouterr().out)["table"]))
+        compared = printed_json(capsys, compare, *runs)["table"]
+        found.append((compared, printed_json(capsys, power, *runs)["table"]))
     assert found[1] == found[0]
 
 
@@ -222,7 +216,7 @@ def test_a_slice_is_called_perhaps_worse_by_its_ratio(tmp_path: Path, capsys: py
     before[0], after[0] = 400, 2400
     labels = {"category": ["a"] * 40 + ["b"] * 40}
     results = [scored({"latency_ms": one.tolist()}, labels, signature=str(one[1])) for one in (before, after)]
-    found = told(capsys, *record(tmp_path, *results), "--path", str(tmp_path))
+    found = printed_json(capsys, compare, *record(tmp_path, *results), "--path", str(tmp_path))
     first, _ = table_rows(found["slices"])
     assert (first["difference"] > 0, first["ratio"] < 1, first["note"] != "") == (True, True, True)
     assert compare(["1" * 32, "2" * 32, "--path", str(tmp_path)]) == 0
@@ -235,7 +229,7 @@ def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.Capt
     columns = [{"latency_ms": np.exp(one).tolist()} for one in (before, after)]
     labels = {"category": CATEGORY}
     runs = record(tmp_path, scored(columns[0], labels), scored(columns[1], labels, parameters={"top_k": "9"}))
-    found = told(capsys, *runs, "--path", str(tmp_path))
+    found = printed_json(capsys, compare, *runs, "--path", str(tmp_path))
     (row,) = table_rows(found["table"])
     assert row["ratio"] == pytest.approx(math.exp(np.mean(gains)))
     assert row["ratio_low"] < row["ratio"] < row["ratio_high"]

@@ -1,6 +1,5 @@
 """`ragsweep effects`: what each parameter of a sweep does."""
 
-import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,6 +11,7 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.estimates import TOO_SHORT
+from support import printed_json
 from support.results import FACTS, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 PARENT = "feed" * 8
@@ -27,8 +27,7 @@ def config(a: str, b: str, together: float = 0.1) -> Result:
 
 
 def told(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> tuple[Any, dict[str, dict[str, Any]]]:
-    assert effects([PARENT, "--path", str(folder), "--json", *arguments]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = printed_json(capsys, effects, PARENT, "--path", str(folder), *arguments)
     return found, {row["factors"]: row for row in table_rows(found["effects"])}
 
 

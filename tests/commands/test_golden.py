@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
-from support import write_rows
+from support import printed_json, write_rows
 from support.inputs.tool_files import parquet_of
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
@@ -29,8 +29,7 @@ def place(cwd: Path) -> Path:
 
 def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["golden.jsonl", "corpus=pages", "profile=full", "gates.G0-1.threshold=1", "embedder=hashing"]
-    assert golden(["gates", *words, "--json", "--report", "report.json"]) == 1  # few fields
-    report = json.loads(capsys.readouterr().out)
+    report = printed_json(capsys, golden, "gates", *words, "--report", "report.json", status=1)  # few fields
     assert json.loads((place / "report.json").read_text()) == report
     found = {one["gate"]: (one["value"], one["verdict"]) for one in report["gates"]}
     assert len(found) == 31
@@ -91,8 +90,8 @@ def test_table_and_exit_status_say_what_was_not_measured(place: Path, capsys: py
 
 def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["dataset=folder", "dataset.path=pages", "dataset.golden=golden.jsonl", "profile=full"]
-    assert golden(["gates", *words, "--json"]) == 1
-    found = {one["gate"]: one["value"] for one in json.loads(capsys.readouterr().out)["gates"]}
+    report = printed_json(capsys, golden, "gates", *words, status=1)
+    found = {one["gate"]: one["value"] for one in report["gates"]}
     assert found["G0-2"] == found["G1-1"] == found["G1-2"] == 1
 
 

@@ -14,6 +14,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.items import choose_mini
 from ragsweep_golden.commands.items import items
 from ragsweep_golden.sets.files import read_changes
+from support import printed_json
 from support.matrices import planted
 from support.results import FACTS, changed, record_sweep, refuse, scored, table_rows
 
@@ -48,8 +49,7 @@ def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pyt
     assert printed.startswith("items     hit of 12 distinct configs, 40 questions\n")
     assert "1 config left out: PARTIAL, or dropped by a race" in printed
     assert "1 config with the same scores as another" in printed
-    assert items(["aaaa", "bbbb", "--path", str(folder), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = printed_json(capsys, items, "aaaa", "bbbb", "--path", str(folder))
     rows = table_rows(found["questions"])
     assert [row["difficulty"] for row in rows] == pytest.approx((1 - HITS.mean(axis=0)).tolist())
     assert [row["all_score"] for row in rows] == HITS.all(axis=0).tolist()

@@ -10,7 +10,7 @@ from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
 from ragsweep_golden.commands import golden
 from ragsweep_golden.sets.files import read_changes, read_state
-from support import read_rows, write_rows
+from support import printed_json, read_rows, write_rows
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,7 @@ def place(cwd: Path) -> Path:
 
 def test_verify_writes_what_is_sure_with_a_changelog(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", "golden.jsonl", "corpus=new.jsonl"]
-    assert golden([*words, "old=old.jsonl", "out=golden.jsonl", "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+    report = printed_json(capsys, golden, *words, "old=old.jsonl", "out=golden.jsonl", status=1)
     assert report["counts"] == {"moved": 1, "edited": 0, "deleted": 1, "ambiguous": 0}
     kinds = {one["where"]: one["kind"] for one in report["changes"]}
     assert kinds == {"golden.jsonl:1": "moved", "golden.jsonl:2": "deleted"}
@@ -81,8 +80,7 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
     changed = before[0] | {"notes": None, "category": "height", "audit": {"status": "gold", "reviews": []}}
     after = [changed, before[1] | {"id": "yew"}, {"id": "q3", "question": "Why?"}]
     write_rows(place / "after.jsonl", after)
-    assert golden(["diff", "golden.jsonl", "after.jsonl", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = printed_json(capsys, golden, "diff", "golden.jsonl", "after.jsonl")
     sets = [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")]
     assert sets == [("golden.jsonl", None, None), ("after.jsonl", None, None)]
     assert found == {

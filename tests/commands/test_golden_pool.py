@@ -14,7 +14,7 @@ from ragsweep.parts.datasets.own_format import BUNDLED_QUESTIONS
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
-from support import read_rows, write_rows
+from support import printed_json, read_rows, write_rows
 from support.commands import CORPUS, GOLDEN, evaluate, write_dataset
 from support.results import changed, changed_table, record_sweep
 
@@ -126,13 +126,12 @@ def test_a_given_corpus_of_the_bundled_set_counts_the_same_copies(cwd: Path) -> 
 
 def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [f"{TURNED[:6]}#{n}" for n in (1, 2)]  # the same chunks, in the other order
-    assert compare([*runs, "--path", ".", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = printed_json(capsys, compare, *runs, "--path", ".")
     second = 1 / math.log2(3)  # the evidence is first of two, then second; the other chunk may be relevant, too
     assert found["judged"] == {"depth": 2, "share": 0.5, "low": pytest.approx(second - 1), "high": pytest.approx(0)}
     assert compare([*runs, "--path", "."]) == 0
     assert "judged@2: 50 % of both configs' chunks" in capsys.readouterr().out
     with (place / "golden.jsonl").open("a") as more:
         more.write(json.dumps({"id": "q9", "question": "one more", "evidence": [{"document": "cats"}]}) + "\n")
-    assert compare([*runs, "--path", ".", "--json"]) == 0
-    assert "judged" not in json.loads(capsys.readouterr().out)  # other labels than those of the scores
+    found = printed_json(capsys, compare, *runs, "--path", ".")
+    assert "judged" not in found  # other labels than those of the scores

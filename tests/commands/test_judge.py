@@ -17,7 +17,7 @@ from ragsweep.core.question_results import Repetitions
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.calibration import PassMark, measure
-from support import write_rows
+from support import printed_json, write_rows
 from support.results import a_result, changed, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
@@ -36,18 +36,13 @@ def rows_of(values: Mapping[str, float], name: str = "value") -> list[dict[str, 
     return [{"question_id": one, "metric": FAITHFUL, name: value} for one, value in values.items()]
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert judge([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts, people = drawn(400)
     labelled = dict(list(people.items())[:100])
     flags = {one: bool(value) for one, value in labelled.items()}
     labels = write_rows(tmp_path / "labels.jsonl", rows_of(flags, "label"))
     given = write_rows(tmp_path / "verdicts.jsonl", rows_of(verdicts))
-    (found,) = told(capsys, "calibrate", labels, "--verdicts", given)
+    (found,) = printed_json(capsys, judge, "calibrate", labels, "--verdicts", given)
     both = [(verdicts[one], value) for one, value in labelled.items()]
     assert (found["n_verdicts"], found["n_compared"]) == (400, 100)
     assert found["kappa"][0] == pytest.approx(cohen_kappa_score(*zip(*both, strict=True)))
@@ -78,10 +73,10 @@ def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture
         "question_id\tmetric\tvalue\na\tm\t1\nb\tm\t0\nc\tm\t1\nd\tm\t1\ne\tother\t0.25\n", "utf-8"
     )
     arguments = ("calibrate", str(tmp_path / "labels.csv"), "--verdicts", str(tmp_path / "verdicts.tsv"))
-    first, second = told(capsys, *arguments)
+    first, second = printed_json(capsys, judge, *arguments)
     assert (first["metric"], first["sensitivity"][0], first["specificity"][0]) == ("m", 1, 0.5)
     assert second["corrected_passed"] == [None, None, None]
-    (only,) = told(capsys, *arguments, "--metric", "other")
+    (only,) = printed_json(capsys, judge, *arguments, "--metric", "other")
     assert only == second
 
 
@@ -177,7 +172,7 @@ def recorded(folder: Path, *results: Result) -> None:
 
 def test_the_noise_of_two_judgings_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded(tmp_path, judged([0.5, 1.0, 0.0, math.nan]), judged([0.5, 0.5, 0.5, 1.0], replicate=1))
-    found = told(capsys, "noise", "run0", "run1", "--path", str(tmp_path))
+    found = printed_json(capsys, judge, "noise", "run0", "run1", "--path", str(tmp_path))
     assert found["differing"] == []
     assert found["metrics"][FAITHFUL]["n"] == 3
     assert found["metrics"][FAITHFUL]["spread"] == pytest.approx(0.5)
@@ -189,14 +184,14 @@ def test_what_is_no_repetition_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     for run, said in (("run1", "same judge.replicate"), ("run2", "differ not only by chance, but also in: top_k")):
         assert judge(["noise", "run0", run, "--path", str(tmp_path)]) == 0
         assert said in capsys.readouterr().out
-        (warning,) = told(capsys, "noise", "run0", run, "--path", str(tmp_path))["warnings"]
+        (warning,) = printed_json(capsys, judge, "noise", "run0", run, "--path", str(tmp_path))["warnings"]
         assert said in warning
 
 
 def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded(tmp_path, judged([1.0, 0.0, math.nan]))
     labels = write_rows(tmp_path / "labels.jsonl", rows_of({f"q{n}": 1 for n in range(3)}, "label"))
-    (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
+    (found,) = printed_json(capsys, judge, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
 
 
@@ -208,7 +203,7 @@ def test_a_label_is_compared_with_the_score_of_the_answer_that_people_see(
     repeated = Repetitions(np.zeros(scores.shape, np.int64), {FAITHFUL: scores})
     recorded(tmp_path, changed(result, questions=replace(result.questions, repetitions=repeated)))
     labels = write_rows(tmp_path / "labels.jsonl", rows_of({"q0": 1, "q1": 0, "q2": 1, "q3": 1}, "label"))
-    (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
+    (found,) = printed_json(capsys, judge, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["kappa"][0], found["sensitivity"][0], found["specificity"][0]) == (1, 1, 1)
     assert found["passed"][0] == pytest.approx(2 / 3)
     assert found["missing"] == {"first answer without a score": 1}
@@ -221,7 +216,7 @@ def test_a_runs_metric_where_lower_is_better_passes_below_the_threshold(
     summary = replace(result.summaries.metrics[FAITHFUL], higher_is_better=False)
     recorded(tmp_path, changed(result, metrics={FAITHFUL: summary}))
     labels = write_rows(tmp_path / "labels.jsonl", rows_of({"q0": 1, "q1": 0, "q2": 1}, "label"))
-    (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
+    (found,) = printed_json(capsys, judge, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_right"], found["n_wrong"]) == (1, 2)
     assert found["passed"][0] == pytest.approx(2 / 3)
 
@@ -232,7 +227,7 @@ def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: 
     recorded(tmp_path, changed(result, questions=changed_table(result, {"unscored": list(map(json.dumps, why))})))
     rows = rows_of({f"q{n}": 1 for n in range(6)}, "label")
     source = ("--run", "run0abc", "--path", str(tmp_path))
-    (found,) = told(capsys, "calibrate", write_rows(tmp_path / "labels.jsonl", rows), *source)
+    (found,) = printed_json(capsys, judge, "calibrate", write_rows(tmp_path / "labels.jsonl", rows), *source)
     unknown = "not among the judged questions (check question_id)"
     assert found["missing"] == {"truncated": 2, "malformed": 1, unknown: 1}
     assert found["n_compared"] + sum(found["missing"].values()) == found["n_labels"]

@@ -1,6 +1,5 @@
 """`ragsweep power`: what a golden set can see."""
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -17,12 +16,12 @@ from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.stats.inference.planning import CORRELATION
 from ragsweep.stats.inference.power import estimate_power
+from support import printed_json
 from support.results import FACTS, break_constraints, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list[dict[str, Any]]]:
-    assert power([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = printed_json(capsys, power, *arguments)
     return found, table_rows(found["table"])
 
 

@@ -1,13 +1,12 @@
 """Public sets pass through the gates with the values that their files have, counted here in another way."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragsweep_golden.commands import golden
-from support import read_rows, write_rows
+from support import printed_json, read_rows, write_rows
 
 pytestmark = pytest.mark.nightly
 
@@ -27,8 +26,7 @@ def test_public_sets_by_count(name: str, collections: Path, tmp_path: Path, caps
     texts = {document["_id"]: document["text"] for document in read_rows(collections / name / "corpus.jsonl")}
     whole = ["chunker.size=1000000"]  # a chunk a document
     words = [str(tmp_path / "golden.jsonl"), f"corpus={collections / name}", "profile=full", *whole]
-    assert golden(["gates", *words, "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+    report = printed_json(capsys, golden, "gates", *words, status=1)
     found = {one["gate"]: (one["value"], one["verdict"]) for one in report["gates"]}
     answerable = [row for row in rows if row["answerable"]]
     assert report["questions"] == len(rows)

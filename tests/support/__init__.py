@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,14 @@ def faults_of(load: Callable[[], object], folder: Path) -> list[str]:
     with pytest.raises(InputError) as caught:
         load()
     return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def printed_json(
+    capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], int], *arguments: str, status: int = 0
+) -> Any:
+    """Run a command with --json, check its exit status, and return the document that it prints."""
+    assert command([*arguments, "--json"]) == status
+    return json.loads(capsys.readouterr().out)
 
 
 def without_root(command: list[str]) -> list[str]:
