@@ -29,7 +29,7 @@ from ragsweep.sweep.composing import compose
 from ragsweep.sweep.composing.command import choices
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from support import printed_json
+from support import output, printed_json
 from support.commands import RUN, composed, printed, read, write_dataset
 from support.results import changed, drawn, record, refuse, scored
 
@@ -247,8 +247,7 @@ def test_a_config_of_a_search_is_ablated_on_the_questions_of_the_search(cwd: Pat
 def test_a_plan_shows_the_cases_and_writes_nothing(cwd: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run,) = record(cwd / "kept", recorded(cwd, *write_dataset(cwd)))
     before = {path.name for path in cwd.iterdir()}
-    assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", "kept"]) == 0
-    shown = capsys.readouterr().out
+    shown = output(capsys, ablate, run, "--factor", "top_k", "depth=50", "--plan", "--path", "kept")
     assert "2 changes, one at a time, of top_k" in shown
     assert "plan      3 configs" in shown
     assert {path.name for path in cwd.iterdir()} == before

@@ -21,7 +21,7 @@ from ragsweep.report.numbers import signed
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from support import printed_json
+from support import output, printed_json
 from support.results import (
     FACTS,
     break_constraints,
@@ -63,8 +63,7 @@ def test_difference_is_of_paired_questions(pair: list[str], capsys: pytest.Captu
 
 
 def test_better_on_average_and_worse_somewhere_is_said(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(pair) == 0
-    assert "better on average, shown worse on category trouble" in capsys.readouterr().out
+    assert "better on average, shown worse on category trouble" in output(capsys, compare, *pair)
     slices = {one["value"]: one["verdict"] for one in table_rows(printed_json(capsys, compare, *pair)["slices"])}
     assert slices == {"how-to": "shown better", "trouble": "shown worse"}
 
@@ -89,8 +88,7 @@ def test_one_question_and_one_document_are_in_the_singular(tmp_path: Path, capsy
     path = ["--path", str(tmp_path)]
     assert compare([first, second, *path]) == 0
     assert gate(["--baseline", first, "--candidate", second, "--margin", "ndcg=.1", *path]) == 3
-    assert power([first, second, *path]) == 0
-    printed = capsys.readouterr().out + changes_document(results, None).statements[0].text
+    printed = output(capsys, power, first, second, *path) + changes_document(results, None).statements[0].text
     assert printed.count("1 question") >= 4
     assert "1 questions" not in printed
     assert "1 documents" not in printed
@@ -109,16 +107,14 @@ def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.
 def test_questions_that_one_lacks_are_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores = drawn(0.5)
     runs = record(tmp_path, scored({"ndcg": scores}), scored({"ndcg": [float("nan"), *scores[1:]]}))
-    assert compare([*runs, "--path", str(tmp_path)]) == 0
-    assert "compared on 39 of 40 questions" in capsys.readouterr().out
+    assert "compared on 39 of 40 questions" in output(capsys, compare, *runs, "--path", str(tmp_path))
 
 
 def test_two_changes_at_once_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores = drawn(0.5)
     one = scored({"ndcg": scores}, parameters={"top_k": "3", "depth": "50"})
     runs = record(tmp_path, one, changed(one, parameters={"top_k": "5", "depth": "100"}))
-    assert compare([*runs, "--path", str(tmp_path)]) == 0
-    assert "differ in 2 factors" in capsys.readouterr().out
+    assert "differ in 2 factors" in output(capsys, compare, *runs, "--path", str(tmp_path))
 
 
 def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
@@ -219,8 +215,7 @@ def test_a_slice_is_called_perhaps_worse_by_its_ratio(tmp_path: Path, capsys: py
     found = printed_json(capsys, compare, *record(tmp_path, *results), "--path", str(tmp_path))
     first, _ = table_rows(found["slices"])
     assert (first["difference"] > 0, first["ratio"] < 1, first["note"] != "") == (True, True, True)
-    assert compare(["1" * 32, "2" * 32, "--path", str(tmp_path)]) == 0
-    assert "perhaps worse" not in capsys.readouterr().out
+    assert "perhaps worse" not in output(capsys, compare, "1" * 32, "2" * 32, "--path", str(tmp_path))
 
 
 def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,5 +231,4 @@ def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.Capt
     assert (row["low"], row["high"]) == (None, None)
     assert row["difference"] == pytest.approx(row["candidate"] - row["baseline"])
     assert all(part["ratio_low"] < part["ratio"] for part in table_rows(found["slices"]))
-    assert compare([*runs, "--markdown", "--path", str(tmp_path)]) == 0
-    assert f"x {row['ratio']:.2f} [" in capsys.readouterr().out
+    assert f"x {row['ratio']:.2f} [" in output(capsys, compare, *runs, "--markdown", "--path", str(tmp_path))

@@ -11,7 +11,7 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.estimates import TOO_SHORT
-from support import printed_json
+from support import output, printed_json
 from support.results import FACTS, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 PARENT = "feed" * 8
@@ -43,8 +43,7 @@ def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pyte
     assert beyond == {"a": True, "b": False, "a x b": False}  # one unseen loss of 1 could undo the small ones
     assert {name for name, row in rows.items() if row["note"] == TOO_SHORT} == {"b", "a x b"}
     for form in ([], ["--markdown"]):
-        assert effects([PARENT[:6], "--path", str(tmp_path), *form]) == 0
-        printed = capsys.readouterr().out
+        printed = output(capsys, effects, PARENT[:6], "--path", str(tmp_path), *form)
         assert printed.index("a 1 -> 2") < printed.index("b 1 -> 2") < printed.index("together")
 
 
@@ -54,12 +53,10 @@ def test_an_effect_that_compare_calls_shown_is_marked_with_the_reason_and_the_le
     record_sweep(tmp_path, PARENT, *(config(a, b) for a, b in product("12", "12")))
     assert compare([f"{PARENT[:8]}#3", f"{PARENT[:8]}#4", "--path", str(tmp_path)]) == 0
     assert "shown better" in capsys.readouterr().out
-    assert effects([PARENT, "--path", str(tmp_path)]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(output(capsys, effects, PARENT, "--path", str(tmp_path)).split())
     assert "at the joint level of 3 effects; ragsweep compare allows for such a loss only in slices" in said
     record_sweep(tmp_path, "beef" * 8, config("1", "1"), config("2", "1"))
-    assert effects(["beef", "--path", str(tmp_path)]) == 0
-    assert "ragsweep compare" not in capsys.readouterr().out
+    assert "ragsweep compare" not in output(capsys, effects, "beef", "--path", str(tmp_path))
 
 
 def test_effects_on_an_amount_are_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,8 +70,7 @@ def test_effects_on_an_amount_are_ratios(tmp_path: Path, capsys: pytest.CaptureF
     found, rows = told(capsys, tmp_path)
     assert (rows["a"]["ratio"], rows["a"]["effect"], rows["a"]["beyond_chance"]) == (pytest.approx(0.5), None, True)
     assert "ratios" not in found["method"]
-    assert effects([PARENT, "--path", str(tmp_path)]) == 0
-    assert "x 0.50 [0.50, 0.50]" in capsys.readouterr().out
+    assert "x 0.50 [0.50, 0.50]" in output(capsys, effects, PARENT, "--path", str(tmp_path))
 
 
 def test_partial_configs_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

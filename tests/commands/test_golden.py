@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
-from support import printed_json, write_rows
+from support import output, printed_json, write_rows
 from support.inputs.tool_files import parquet_of
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
@@ -141,15 +141,13 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
         evidence = [{"document": f"{name}.md", "anchor": f"{n + 10} metres"}]
         lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})
     write_rows(place / "golden.jsonl", lines)
-    assert golden(["gates", "golden.jsonl", "corpus=pages", "llm=none"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(output(capsys, golden, "gates", "golden.jsonl", "corpus=pages", "llm=none").split())
     assert "without any context: not measured (no model" in shown
     assert "PROFILE hand (0 of 10 entries name a generator); for other gates: profile=generated, profile=full" in shown
     assert "10 questions: accepted" in shown
     lines[3]["evidence"] = [{"document": "dogwood.md", "anchor": "77 metres"}]
     write_rows(place / "golden.jsonl", lines)
-    assert golden(["gates", "golden.jsonl", "corpus=pages"]) == 1
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(output(capsys, golden, "gates", "golden.jsonl", "corpus=pages", status=1).split())
     assert 'q3 "height of a full-grown dogwood": 0 of 1 labels found: dogwood.md "77 metres"' in shown
 
 

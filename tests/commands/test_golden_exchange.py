@@ -9,7 +9,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
 from ragsweep_golden.commands.harvest import read_existing
 from ragsweep_golden.sets.files import read_changes
-from support import read_rows
+from support import output, read_rows
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -29,8 +29,7 @@ def commands(path: Path) -> list[str]:
 def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = [{"user_input": "How tall is the alder?", "reference_contexts": [TEXT, "Nothing like it."], "a": [{}]}]
     (place / "testset.json").write_text(json.dumps(records))
-    assert golden(["import", "testset.json", "out=golden.jsonl", "corpus=pages"]) == 1
-    out = capsys.readouterr().out
+    out = output(capsys, golden, "import", "testset.json", "out=golden.jsonl", "corpus=pages", status=1)
     assert "no place for a of 1 row: left out" in out
     assert "Nothing like it. (not in the corpus)" in out
     assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts: 1 literally, 0 nearly, 1 not found" in out
@@ -67,8 +66,7 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     rejected = {"id": "q2", "question": "Why?", "validation": {"status": "rejected"}}
     (place / "golden.jsonl").write_text(f"{json.dumps(entry)}\n{json.dumps(rejected)}\n")
     words = ["export", "golden.jsonl", "corpus=pages"]
-    assert golden([*words, "format=beir", "out=beir"]) == 0
-    out = capsys.readouterr().out
+    out = output(capsys, golden, *words, "format=beir", "out=beir")
     assert "beir has no place for: notes of 1, evidence.anchor of 1" in out
     assert "1 question read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
@@ -106,8 +104,7 @@ def test_no_input_is_overwritten(place: Path, words: list[str], lost: str) -> No
 def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "log.csv").write_text("query\nHow tall is the alder?\nhow tall is the alder\nWhere does it grow?\n")
     words = ["harvest", "golden.jsonl", "corpus=pages", "log=log.csv", "chunker=none", "--weights"]
-    assert golden(words) == 0
-    out = capsys.readouterr().out
+    out = output(capsys, golden, *words)
     assert "    2   How tall is the alder?" in out
     assert "3 records, 0 without a question; 2 different questions: 0 already in the file" in out
     first = (place / "golden.jsonl").read_text()

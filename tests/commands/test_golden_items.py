@@ -14,7 +14,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.items import choose_mini
 from ragsweep_golden.commands.items import items
 from ragsweep_golden.sets.files import read_changes
-from support import printed_json
+from support import output, printed_json
 from support.matrices import planted
 from support.results import FACTS, changed, record_sweep, refuse, scored, table_rows
 
@@ -44,8 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert items(["aaaa", "bbbb", "--path", str(folder)]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, items, "aaaa", "bbbb", "--path", str(folder))
     assert printed.startswith("items     hit of 12 distinct configs, 40 questions\n")
     assert "1 config left out: PARTIAL, or dropped by a race" in printed
     assert "1 config with the same scores as another" in printed
@@ -57,8 +56,7 @@ def test_sweeps_are_pooled_and_each_config_counts_once(folder: Path, capsys: pyt
 
 
 def test_few_configs_list_only_what_none_or_all_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert items(["feed", "--path", str(folder)]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, items, "feed", "--path", str(folder))
     nobody = np.flatnonzero(~HITS[:3].any(axis=0))
     assert f"none      {len(nobody)} questions: " in printed
     assert f'q{nobody[0]} "q{nobody[0]}"' in printed
@@ -74,8 +72,7 @@ def test_only_informative_questions_are_listed_as_the_best(
     steps = np.arange(9) / 8
     hits = np.column_stack([steps, steps**2 if informative else 1 - steps, *[np.ones(9)] * 4])
     record_sweep(tmp_path, "aaaa" * 8, *(scored({"hit": row.tolist()}, name=f"c{n}") for n, row in enumerate(hits)))
-    assert items(["aaaa", "--path", str(tmp_path)]) == 0
-    best = capsys.readouterr().out.partition("\nbest ")[2].partition("\ncheck ")[0]
+    best = output(capsys, items, "aaaa", "--path", str(tmp_path)).partition("\nbest ")[2].partition("\ncheck ")[0]
     assert ("no question is informative" in best) == (not informative)
     assert [f'"q{n}"' in best for n in range(6)] == [n < informative for n in range(6)]
 
@@ -83,8 +80,7 @@ def test_only_informative_questions_are_listed_as_the_best(
 def test_a_mini_set_has_the_chosen_lines_unchanged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden, mini = folder / "golden.jsonl", folder / "out" / "mini.jsonl"
     options = ["aaaa", "bbbb", "--golden", str(golden), "--mini", str(mini), "--share", ".25", "--path", str(folder)]
-    assert items(options) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(output(capsys, items, *options).split())
     assert f"10 of 40 questions, in {mini}" in printed
     assert "chosen on 6 configs and compared with the full set on the other 6" in printed
     chosen = choose_mini(score_matrix(configs(), "hit"), CATEGORY, 10)
@@ -125,8 +121,7 @@ def test_critical_questions_are_in_the_mini_set_in_any_case(folder: Path, capsys
     dull = [n for n in range(40) if n not in choose_mini(score_matrix(configs(), "hit"), CATEGORY, 10)][:2]
     listed.write_text("".join(f"q{n}\n" for n in dull), "utf-8")
     options = ["aaaa", "bbbb", "--golden", str(golden), "--mini", str(mini), "--share", ".25", "--path", str(folder)]
-    assert items([*options, "--critical", str(listed)]) == 0
-    assert "2 critical questions in the mini set" in capsys.readouterr().out
+    assert "2 critical questions in the mini set" in output(capsys, items, *options, "--critical", str(listed))
     chosen = [json.loads(line)["id"] for line in mini.read_text("utf-8").splitlines()]
     assert len(chosen) == 10
     assert {f"q{n}" for n in dull} <= set(chosen)

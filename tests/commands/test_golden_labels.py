@@ -10,7 +10,7 @@ from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
 from ragsweep_golden.commands import golden
 from ragsweep_golden.sets.files import read_changes, read_state
-from support import printed_json, read_rows, write_rows
+from support import output, printed_json, read_rows, write_rows
 
 pytestmark = pytest.mark.slow
 
@@ -98,8 +98,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     good = {"id": "q1", "question": "How tall?", "evidence": [{"document": "alder", "anchor": "10 metres"}]}
     write_rows(place / "golden.jsonl", [good])
     words = ["check", "golden.jsonl", "corpus=old.jsonl"]
-    assert golden(words) == 0
-    counts, version = capsys.readouterr().out.splitlines()
+    counts, version = output(capsys, golden, *words).splitlines()
     assert counts.endswith("golden.jsonl: 1 question, 1 label, 0 faults")
     assert version.endswith(", no changes recorded")
     entries = [
@@ -107,8 +106,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     ]
     strange = good | {"id": "s", "querstion": "?", "evidence": [{"document": "oak"}], "content": {"answer_type": 1}}
     write_rows(place / "golden.jsonl", [good, *entries[:15], strange, *entries[15:], good])
-    assert golden(words) == 1
-    lines = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split(maxsplit=1)[1] for line in output(capsys, golden, *words, status=1).splitlines()]
     faulty = [int(line.split(":")[1]) for line in lines[:-1]]
     assert faulty == sorted([*range(2, 33), 17, 17, 33])
     assert 'the nearest passage, at 19: "measures 10 metres."' in lines[0]
@@ -152,8 +150,7 @@ def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert [one["before"] for one in changes] == [None, changes[0]["after"]]
     assert {one["who"] for one in changes} == {second["audit"]["created_by"]}
     capsys.readouterr()
-    assert golden(["check", "mine.jsonl", "corpus=old.jsonl"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(output(capsys, golden, "check", "mine.jsonl", "corpus=old.jsonl").split())
     assert f"version 2, digest {changes[1]['after'][:12]} version 2: " in shown
     assert golden(["add", "mine.jsonl", "Zzz qqq?", "corpus=old.jsonl", "--take", "1"]) == 1
     with pytest.raises(InputError) as fault:
@@ -165,8 +162,7 @@ def test_check_finds_a_file_without_questions_faulty(place: Path, capsys: pytest
     rejected = {"id": "r", "question": "No?", "validation": {"status": "rejected"}}
     for entries, reason in (([], "the file has none"), ([rejected], "questions rejected by their validation: 1")):
         write_rows(place / "few.jsonl", entries)
-        assert golden(["check", "few.jsonl", "corpus=old.jsonl"]) == 1
-        shown = " ".join(capsys.readouterr().out.split())
+        shown = " ".join(output(capsys, golden, "check", "few.jsonl", "corpus=old.jsonl", status=1).split())
         assert f"few.jsonl:1: no questions to evaluate ({reason}); add some" in shown
         assert shown.endswith("few.jsonl: 0 questions, 0 labels, 1 fault")
 
@@ -184,8 +180,7 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("builtins.input", lambda _: next(answers))
     assert golden(["add", *words]) == 0
     monkeypatch.setattr("builtins.input", lambda _: "1")
-    assert golden(["gates", *words]) == 1
-    printed = capsys.readouterr().out
+    printed = output(capsys, golden, "gates", *words, status=1)
     assert "2 of 3 questions added to mine.jsonl" in printed
     assert "choose the evidence for 1 question without any" in printed
     assert golden(["add", *words]) == 0

@@ -14,7 +14,7 @@ from ragsweep.parts.datasets.own_format import BUNDLED_QUESTIONS
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
-from support import printed_json, read_rows, write_rows
+from support import output, printed_json, read_rows, write_rows
 from support.commands import CORPUS, GOLDEN, evaluate, write_dataset
 from support.results import changed, changed_table, record_sweep
 
@@ -62,8 +62,7 @@ def test_every_unjudged_chunk_of_every_ranking_is_in_the_pool(place: Path, capsy
 
 def test_without_stored_rankings_the_contexts_are_pooled(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(place / "stages")
-    assert golden(WORDS) == 0
-    assert "only the contexts of #1, #2 are available" in capsys.readouterr().out
+    assert "only the contexts of #1, #2 are available" in output(capsys, golden, *WORDS)
     assert {rank for one in read_rows(place / "pool.jsonl") for rank in one["ranks"].values()} <= {1, 2}
 
 
@@ -104,8 +103,7 @@ def test_copies_that_the_evaluation_counts_are_judged(cwd: Path, capsys: pytest.
     record_sweep(cwd, PARENT, *(evaluate(session, *words, *more) for more in ([], ["retriever.b=.1"])))
     assert golden(WORDS) == 0
     assert read_rows(cwd / "pool.jsonl") == []
-    assert compare([f"{PARENT[:6]}#1", f"{PARENT[:6]}#2", "--path", ".", "--json"]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, compare, f"{PARENT[:6]}#1", f"{PARENT[:6]}#2", "--path", ".", "--json")
     assert json.loads(printed[printed.index("{") :])["judged"]["share"] == 1
 
 
@@ -129,8 +127,7 @@ def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: p
     found = printed_json(capsys, compare, *runs, "--path", ".")
     second = 1 / math.log2(3)  # the evidence is first of two, then second; the other chunk may be relevant, too
     assert found["judged"] == {"depth": 2, "share": 0.5, "low": pytest.approx(second - 1), "high": pytest.approx(0)}
-    assert compare([*runs, "--path", "."]) == 0
-    assert "judged@2: 50 % of both configs' chunks" in capsys.readouterr().out
+    assert "judged@2: 50 % of both configs' chunks" in output(capsys, compare, *runs, "--path", ".")
     with (place / "golden.jsonl").open("a") as more:
         more.write(json.dumps({"id": "q9", "question": "one more", "evidence": [{"document": "cats"}]}) + "\n")
     found = printed_json(capsys, compare, *runs, "--path", ".")

@@ -26,6 +26,7 @@ from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from ragsweep.sweep.concluding.summarise import past_sweeps, recorded_sweeps
+from support import output
 from support.results import (
     FACTS,
     a_result,
@@ -57,8 +58,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_sweeps_and_single_runs_are_listed_with_keys_and_best(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list_runs(["--path", path]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, list_runs, "--path", path)
     (sweep,) = [line for line in printed.splitlines() if line.startswith("feedfeed")]
     assert "top_k" in sweep
     assert "#2 top_k=5: ndcg .60" in sweep
@@ -103,8 +103,7 @@ def test_a_name_that_was_typed_with_the_sweep_is_listed_once(path: str, capsys: 
 def test_a_long_name_leaves_the_list_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"prompt={'a_word_' * 30} bm25"
     record_sweep(tmp_path, PARENT, *(scored({"ndcg": drawn(mean)}, name=f"{name} k={mean}") for mean in (0.3, 0.6)))
-    assert list_runs(["--path", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, list_runs, "--path", str(tmp_path))
     assert "#2 prompt=a_word_" in printed
     assert max(map(len, printed.splitlines())) < 160
 
@@ -117,8 +116,7 @@ def test_the_best_of_configs_with_different_objectives_is_by_the_metric_that_dec
     answering = scored({"success_rate": drawn(0.97), "ndcg": drawn(0.5)}, name="llm=on", config={"headline": ["ndcg"]})
     for parent, results in (("a" * 32, (plain, answering)), ("b" * 32, (answering, plain))):
         record_sweep(tmp_path, parent, *results)
-    assert list_runs(["--path", str(tmp_path)]) == 0
-    first, second = capsys.readouterr().out.splitlines()[1:]
+    first, second = output(capsys, list_runs, "--path", str(tmp_path)).splitlines()[1:]
     assert "#1 llm=none: ndcg .60" in first
     assert "#2 llm=none: ndcg .60" in second
     past = [one for one, _ in recorded_sweeps(Ledger(tmp_path))]
@@ -137,8 +135,7 @@ def test_what_a_sweep_cannot_choose_is_the_best_of_no_list_or_history(
     record_sweep(tmp_path, PARENT, scored({"ndcg": drawn(0.6)}, name="k=3"), high)
     if kind == "breaks a constraint":
         break_constraints(tmp_path, 1)
-    assert list_runs(["--path", str(tmp_path)]) == 0
-    assert "#1 k=3: ndcg .60" in capsys.readouterr().out
+    assert "#1 k=3: ndcg .60" in output(capsys, list_runs, "--path", str(tmp_path))
     ledger = Ledger(tmp_path)
     in_page = past_sweeps(ledger, "", high.run.dataset, "ndcg")
     in_history = [one for one, _ in recorded_sweeps(ledger)]
@@ -181,8 +178,7 @@ def test_configs_that_cannot_be_chosen_have_a_best_only_among_themselves(tmp_pat
 
 
 def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list_runs(["feed", "--path", path]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in output(capsys, list_runs, "feed", "--path", path).splitlines()]
     assert [row[:2] for row in rows if row and row[0] in "12"] == [["2", "5"], ["1", "3"]]
 
 
@@ -197,8 +193,7 @@ def test_a_recorded_baseline_has_a_row_of_its_own_in_the_list(
                config={"baseline": "prod"})
         for k in (1, 2)
     ))  # fmt: skip
-    assert list_runs([PARENT, "--path", str(tmp_path)]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in output(capsys, list_runs, PARENT, "--path", str(tmp_path)).splitlines()]
     (row,) = (row for row in rows if row and row[0] == "prod")
     assert row[1:3] == ["9", ".50"]
     assert row[-1] == "baseline"
@@ -228,8 +223,7 @@ def test_a_config_that_a_race_dropped_is_in_no_table_but_said_to_be_dropped(
     text = "dropped   #1 k=3: after 20 of 40 questions; the best is ahead by at least .100"
     for folder, whole in (("race", [scored({"ndcg": drawn(0.6)}, name="k=5")]), ("none", [])):
         record_sweep(tmp_path / folder, PARENT, gone, *whole)
-        assert list_runs(["feed", "--path", str(tmp_path / folder)]) == 0
-        printed = capsys.readouterr().out.splitlines()
+        printed = output(capsys, list_runs, "feed", "--path", str(tmp_path / folder)).splitlines()
         assert [line[0] for line in printed if line[:1].isdigit()] == ["2"] * len(whole)
         assert text in printed
         assert ("kept      #2 k=5: the only config that was not dropped" in printed) == bool(whole)
@@ -254,12 +248,10 @@ def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
 
 
 def test_a_config_is_shown_with_settings_and_missed_questions(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert show(["feed#1", "--path", path]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, show, "feed#1", "--path", path)
     assert "top_k=3" in printed
     assert "how-to" in printed
-    assert show(["feed#1", "--missed", "--path", path]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, show, "feed#1", "--missed", "--path", path)
     assert "5 of 40 scored questions have ndcg 0" in printed
     assert [f"q{n}:" in printed.replace(" (how-to)", "") for n in range(6)] == [True] * 5 + [False]
 
@@ -313,8 +305,7 @@ def _asked(mean: float, partition: str) -> Result:
 def test_a_missed_question_has_a_whole_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranks = {"first_evidence_rank": [2.0, 12.0, 0.0, float("nan"), 1.0]}
     (run,) = record(tmp_path, scored({"ndcg": [0.0] * 4 + [1.0]}, ranks, name="bm25"))
-    assert show([run, "--missed", "--path", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
+    printed = output(capsys, show, run, "--missed", "--path", str(tmp_path))
     assert re.findall(r"evidence: (.*)", printed) == [
         "first at rank 2", "first at rank 12", "not retrieved", "not measured"
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.stats.inference.planning import CORRELATION
 from ragsweep.stats.inference.power import estimate_power
-from support import printed_json
+from support import output, printed_json
 from support.results import FACTS, break_constraints, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 
@@ -56,8 +56,7 @@ def test_sizes_of_an_amount_have_their_unit(tmp_path: Path, capsys: pytest.Captu
     columns = drawn(10, spread=1), drawn(12, spread=1, seed=1)
     runs = record(tmp_path, *(scored({"latency_ms": one}, parameters={"k": f"{n}"}) for n, one in enumerate(columns)))
     for more in ([], ["--questions", "50"]):
-        assert power([*runs, "--effect", "0.5", "--path", str(tmp_path), *more]) == 0
-        printed = capsys.readouterr().out
+        printed = output(capsys, power, *runs, "--effect", "0.5", "--path", str(tmp_path), *more)
         assert re.search(r"to (detect|show) 0\.50 ms: ", printed)
     assert re.search(r"shows differences of [0-9.]+ % or more", printed)
 
@@ -138,8 +137,7 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
     path = ["--path", str(tmp_path)]
     for arguments in ([runs[0], runs[1]], [runs[0], runs[2], "--repeat", runs[1]]):
         assert told(capsys, *arguments, *path)[1][0]["noise_floor"] == pytest.approx(floor, rel=1e-3)
-    assert power([runs[0], *path]) == 0
-    assert "--repeat" in capsys.readouterr().out
+    assert "--repeat" in output(capsys, power, runs[0], *path)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ragsweep.commands.report import report
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.records.ledger import Ledger
+from support import output
 from support.pages import HOSTILE, config, figures, painted
 from support.results import changed, record_sweep, refuse
 
@@ -60,8 +61,7 @@ def test_a_sweep_over_two_golden_sets_has_a_best_config_on_each_and_none_on_both
         "2" * 8: [["3", "#4 k=5"]],
     }
     capsys.readouterr()
-    assert list_runs(["--path", str(tmp_path)]) == 0
-    assert "#" not in capsys.readouterr().out
+    assert "#" not in output(capsys, list_runs, "--path", str(tmp_path))
 
 
 def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: Path) -> None:

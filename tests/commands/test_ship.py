@@ -18,6 +18,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import external_indexes, requirements, ship
+from support import output
 from support.commands import RUN, printed, user_environment, write_dataset
 from support.servers import forked
 from support.servers.json_server import serving
@@ -53,8 +54,7 @@ def contexts(result: Result) -> list[list[str]]:
 def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_alias(
     swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"]) == 0
-    shown = capsys.readouterr().out
+    shown = output(capsys, ship, f"{swept}#1", "--name", "handbook", "--alias", "champion")
     assert "points to this version; serve it with mlflow models serve -m models:/handbook@champion" in shown
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = mlflow.MlflowClient(uri)

@@ -19,7 +19,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands.harvest import harvest
 from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
-from support import read_rows, write_rows
+from support import output, read_rows, write_rows
 from support.commands import RUN, printed, user_environment, write_files
 from support.default_tracking import restoring_tracking_uri
 
@@ -67,8 +67,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     began = ask(served, QUESTIONS)
     since = datetime.fromtimestamp(began - 0.01).isoformat()
     files = ["--json", str(tmp_path / "watch.json"), "--prometheus", str(tmp_path / "watch.prom")]
-    assert watch(["handbook@champion", "--since", since, "--tolerance", "latency=1000", *files]) == 0
-    said = capsys.readouterr().out
+    said = output(capsys, watch, "handbook@champion", "--since", since, "--tolerance", "latency=1000", *files)
     assert "No drift" in said
     assert "latency_p95_ms" not in said
     assert watch(["handbook@champion", "--since", since, "--tolerance", "latency=1000", "--numbers"]) == 0
@@ -95,8 +94,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     ask(served, FRENCH)
     uri = mlflow.get_tracking_uri()
     place = ["--uri", uri, "--experiment", "assistant"]
-    assert watch(["handbook@champion", "--tolerance", "latency=1000", *place]) == 1
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(output(capsys, watch, "handbook@champion", "--tolerance", "latency=1000", *place, status=1).split())
     assert f"--model handbook@champion --since 7d traces={uri} experiment=assistant" in said
     assert "Language shift: fr 50.0 % of the requests, 0.0 % in the evaluation" in said
     assert "lacking language fr" in said

@@ -25,12 +25,19 @@ def faults_of(load: Callable[[], object], folder: Path) -> list[str]:
     return str(caught.value).replace(f"{folder}/", "").splitlines()
 
 
+def output(
+    capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], int], *arguments: str, status: int = 0
+) -> str:
+    """Run a command, check its exit status, and return what has been printed to standard output."""
+    assert command([*arguments]) == status
+    return capsys.readouterr().out
+
+
 def printed_json(
     capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], int], *arguments: str, status: int = 0
 ) -> Any:
     """Run a command with --json, check its exit status, and return the document that it prints."""
-    assert command([*arguments, "--json"]) == status
-    return json.loads(capsys.readouterr().out)
+    return json.loads(output(capsys, command, *arguments, "--json", status=status))
 
 
 def without_root(command: list[str]) -> list[str]:
