@@ -51,8 +51,7 @@ def test_an_effect_that_compare_calls_shown_is_marked_with_the_reason_and_the_le
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_sweep(tmp_path, PARENT, *(config(a, b) for a, b in product("12", "12")))
-    assert compare([f"{PARENT[:8]}#3", f"{PARENT[:8]}#4", "--path", str(tmp_path)]) == 0
-    assert "shown better" in capsys.readouterr().out
+    assert "shown better" in output(capsys, compare, f"{PARENT[:8]}#3", f"{PARENT[:8]}#4", "--path", str(tmp_path))
     said = " ".join(output(capsys, effects, PARENT, "--path", str(tmp_path)).split())
     assert "at the joint level of 3 effects; ragsweep compare allows for such a loss only in slices" in said
     record_sweep(tmp_path, "beef" * 8, config("1", "1"), config("2", "1"))

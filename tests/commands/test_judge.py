@@ -17,7 +17,7 @@ from ragsweep.core.question_results import Repetitions
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.calibration import PassMark, measure
-from support import printed_json, write_rows
+from support import output, printed_json, write_rows
 from support.results import a_result, changed, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
@@ -182,8 +182,7 @@ def test_what_is_no_repetition_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     first, second = judged([0.1, 0.3], top_k="3"), judged([0.1, 0.2], top_k="3")
     recorded(tmp_path, first, second, judged([0.1, 0.2], 1, top_k="9"))
     for run, said in (("run1", "same judge.replicate"), ("run2", "differ not only by chance, but also in: top_k")):
-        assert judge(["noise", "run0", run, "--path", str(tmp_path)]) == 0
-        assert said in capsys.readouterr().out
+        assert said in output(capsys, judge, "noise", "run0", run, "--path", str(tmp_path))
         (warning,) = printed_json(capsys, judge, "noise", "run0", run, "--path", str(tmp_path))["warnings"]
         assert said in warning
 

@@ -96,8 +96,7 @@ def test_a_name_that_was_typed_with_the_sweep_is_listed_once(path: str, capsys: 
     sweep = ledger.open_sweep("key", Sweep("", "name=demo top_k=3,5", "beef" * 8, jobs, ("top_k=3", "top_k=5")))
     ledger.names.give("demo", sweep.id)
     ledger.names.give("prod", f"{sweep.id}#2")
-    list_runs(["--path", path])
-    assert "  demo, prod (#2): top_k  " in capsys.readouterr().out
+    assert "  demo, prod (#2): top_k  " in output(capsys, list_runs, "--path", path)
 
 
 def test_a_long_name_leaves_the_list_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,8 +209,7 @@ def test_a_report_of_a_sweep_that_was_killed_states_that_configs_are_missing(
         ledger.write(part.id, record_of.job, record_of.outcome)
     missing = "2 configs of the sweep have no result yet; repeat the sweep's command to run them."
     for sweep, expected in ((PARENT, False), ("beef", True)):
-        assert report([sweep, "--format", "markdown", "--path", path]) == 0
-        assert (missing in capsys.readouterr().out) == expected
+        assert (missing in output(capsys, report, sweep, "--format", "markdown", "--path", path)) == expected
 
 
 def test_a_config_that_a_race_dropped_is_in_no_table_but_said_to_be_dropped(
@@ -227,10 +225,8 @@ def test_a_config_that_a_race_dropped_is_in_no_table_but_said_to_be_dropped(
         assert [line[0] for line in printed if line[:1].isdigit()] == ["2"] * len(whole)
         assert text in printed
         assert ("kept      #2 k=5: the only config that was not dropped" in printed) == bool(whole)
-    show(["feed#1", "--path", str(tmp_path / "race")])
-    assert text in capsys.readouterr().out.splitlines()
-    show(["feed#2", "--path", str(tmp_path / "race")])
-    assert "dropped" not in capsys.readouterr().out
+    assert text in output(capsys, show, "feed#1", "--path", str(tmp_path / "race")).splitlines()
+    assert "dropped" not in output(capsys, show, "feed#2", "--path", str(tmp_path / "race"))
 
 
 def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
@@ -276,8 +272,7 @@ def test_the_choice_of_a_sweep_is_called_so_where_a_config_is_shown_and_no_other
         (tmp_path / "search", "the choice on tune"),
     ):
         show(["feed#1", "--path", str(folder)])
-        show(["feed#2", "--path", str(folder)])
-        printed = " ".join(capsys.readouterr().out.split())
+        printed = " ".join(output(capsys, show, "feed#2", "--path", str(folder)).split())
         assert re.findall(r"against #2 \S+, ([a-z ]+)\.", printed) == [role]
         assert re.findall(r"ndcg: ([a-z ]+) of its sweep", printed) == [role]
         on_holdout = ["shown worse", "the choice of its sweep"] if "on tune" in role else []
@@ -290,8 +285,7 @@ def test_a_config_that_is_named_by_its_run_is_shown_with_the_verdict_of_its_swee
     ledger, printed = Ledger(Path(path)), list[list[str]]()
     for kept in ledger.records(ledger.sweeps()[0].id):
         for named in (f"feed#{kept.job + 1}", kept.run or ""):
-            show([named, "--path", path])
-            printed.append(re.findall(r"^verdict +(.*)", capsys.readouterr().out, re.MULTILINE))
+            printed.append(re.findall(r"^verdict +(.*)", output(capsys, show, named, "--path", path), re.MULTILINE))
     assert printed[0] == printed[1] != printed[2] == printed[3] == ["ndcg: the choice of its sweep."]
 
 
