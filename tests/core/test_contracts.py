@@ -62,7 +62,7 @@ def test_error_of_a_metric_that_breaks_the_contract_names_the_remedy(scores: obj
 
 def test_error_of_a_retriever_that_returns_no_rankings_names_their_type() -> None:
     with pytest.raises(AssertionError, match="must be Rankings"):
-        assert_lawful(([0], [1.0]), 1, 1)  # type: ignore[arg-type]
+        assert_lawful(([0], [1.0]), 1, 1)
 
 
 @pytest.mark.parametrize("scores", [(float("nan"),), (1.0, 0.5)])

@@ -41,7 +41,7 @@ def compose(lines: Sequence[str]) -> Composed:
     return Composed({"top_k": 5, "seed": 0, **plain, "retriever": nested}, {"retriever": option})
 
 
-COMPOSER = SearchComposer(compose, None, "", OmegaConf.create)  # type: ignore[arg-type]
+COMPOSER = SearchComposer(compose, None, "", OmegaConf.create)
 
 UNION = {
     "retriever": "bm25,convex",

@@ -36,8 +36,7 @@ def compared(decision: SweepConclusion) -> SweepComparison:
 
 
 def facts(decision: SweepConclusion) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(result_facts(decision)))
-    return found
+    return json.loads(json.dumps(result_facts(decision)))
 
 
 def sentence(decision: SweepConclusion) -> str:

@@ -44,7 +44,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
 
 
 def points(axes: object) -> list[tuple[float, float]]:
-    (line,) = [line for line in axes.lines if line.get_marker() == "o"]  # type: ignore[attr-defined]
+    (line,) = [line for line in axes.lines if line.get_marker() == "o"]
     return [(float(x), float(y)) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
 
 

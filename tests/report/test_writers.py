@@ -41,7 +41,7 @@ def printed(document: Document) -> str:
 
 
 def items(*blocks: object) -> list[dict[str, object]]:
-    document = Document("t", [Section(list(blocks), "s", "k")], {"format": "f/1"})  # type: ignore[arg-type]
+    document = Document("t", [Section(list(blocks), "s", "k")], {"format": "f/1"})
     return [item for section in page_data(document, Secrets())["sections"] for item in section["items"]]
 
 

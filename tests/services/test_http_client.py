@@ -135,7 +135,7 @@ def test_final_refusal_is_one_request(kind: str) -> None:
 def test_account_without_money_stops_the_config_at_once(error: bytes) -> None:
     content = b'{"error": ' + error + b"}"
     with serving() as server:
-        server.respond = lambda logged: Response(429, content)  # type: ignore[method-assign]
+        server.respond = lambda logged: Response(429, content)
         with pytest.raises(EndpointFailed, match=r"check the account$"):
             asyncio.run(ask(endpoint(server, retries=1), 1))
     assert len(server.log) == 1
@@ -202,7 +202,7 @@ def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_
 def test_prompt_that_is_too_long_or_filtered_fails_alone(status: int, content: bytes, reason: str) -> None:
     with serving() as server:
         kind = "application/json" if content.startswith(b"{") or status != 200 else "text/event-stream"
-        server.respond = lambda logged: Response(status, content, {"Content-Type": kind})  # type: ignore[method-assign]
+        server.respond = lambda logged: Response(status, content, {"Content-Type": kind})
         assert set(ask_all(endpoint(server), 20).values()) == {f"[{reason}]"}
     assert len(server.log) == 20
 
@@ -214,7 +214,7 @@ def test_prompt_that_is_too_long_or_filtered_fails_alone(status: int, content: b
 def test_only_the_error_in_an_answer_states_that_the_prompt_is_too_long(content: bytes) -> None:
     kind = "application/json" if content.startswith(b"{") else "text/event-stream"
     with serving() as server:
-        server.respond = lambda logged: Response(200, content, {"Content-Type": kind})  # type: ignore[method-assign]
+        server.respond = lambda logged: Response(200, content, {"Content-Type": kind})
         assert ask_all(endpoint(server, retries=1), 1) == {0: f"[{missing.MALFORMED}]"}
     assert len(server.log) == 2
 

@@ -159,7 +159,7 @@ def test_money_spent_is_a_lower_bound_if_a_model_has_no_price() -> None:
 
 @pytest.mark.parametrize(
     "budget",
-    [Budget(calls=-1), Budget(tokens=True), Budget(money="5"), Budget(money=math.nan)],  # type: ignore[arg-type]
+    [Budget(calls=-1), Budget(tokens=True), Budget(money="5"), Budget(money=math.nan)],
 )
 def test_malformed_limit_is_refused(budget: Budget) -> None:
     with pytest.raises(ConfigError, match=r"budget\.(calls|tokens|money): must be a number of at least 0, or null"):

@@ -27,7 +27,7 @@ def test_kappa_is_that_of_sklearn(pairs: list[tuple[int, int]]) -> None:
         return
     for ours, theirs in (("none", None), ("linear", "linear"), ("quadratic", "quadratic")):
         expected = cohen_kappa_score(one, other, labels=range(5), weights=theirs)
-        assert kappa(one, other, ours) == pytest.approx(expected, abs=1e-9, nan_ok=True)  # type: ignore[arg-type]
+        assert kappa(one, other, ours) == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 def test_kappa_lies_within_its_interval() -> None:

@@ -73,7 +73,7 @@ def test_order_and_names_permute_the_choice_and_change_nothing_else(
     results: list[Result], random: object, loss: float, refuses: bool, limited: bool
 ) -> None:
     order = list(range(len(results)))
-    random.shuffle(order)  # type: ignore[attr-defined]
+    random.shuffle(order)
     moved = [changed(results[row], name=f"x{place}") for place, row in enumerate(order)]
     limit = 200.0 if limited else None
     one = chosen(results, loss, {0} if refuses else (), len(results) - 1, context_tokens=limit)

@@ -161,7 +161,7 @@ def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, 
     scores, unit = (np.exp(rows), "ms") if amount else (rows, "")
     results = [one_metric(f"c{n}", row, unit=unit, context_tokens=tokens[n]) for n, row in enumerate(scores)]
     order = list(range(configs))
-    random.shuffle(order)  # type: ignore[attr-defined]
+    random.shuffle(order)
     baseline = "c1" if declared else None
     one, other = judged(*results, baseline=baseline), judged(*(results[row] for row in order), baseline=baseline)
     assert one.chosen.name == other.chosen.name

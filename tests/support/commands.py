@@ -86,11 +86,10 @@ def call(folder: Path, *command: str, **variables: str) -> Finished:
     """Run Python with a command in a folder: ``RUN`` and overrides, or ``-m ragsweep`` and another command."""
     if RUN in command and not any(one.startswith(("tracking", "plan=")) for one in command):
         add_tables(folder)
-    done: Finished = forked.library(command).run(
+    return forked.library(command).run(
         [sys.executable, *command], cwd=folder, env=user_environment(**variables), capture_output=True, text=True,
         check=False, timeout=300,
     )  # fmt: skip
-    return done
 
 
 def printed(folder: Path, *command: str, **variables: str) -> str:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
 
 import pytest
 
@@ -18,7 +17,7 @@ def restoring_tracking_uri() -> Iterator[None]:
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(cast(Any, None))
+        mlflow.set_tracking_uri(None)
         os.environ.update({name: before} if before is not None else {})
 
 

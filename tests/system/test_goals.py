@@ -38,8 +38,7 @@ def tags(folder: Path, kind: str) -> list[dict[str, str]]:
 def results(folder: Path) -> dict[str, object]:
     (parent,) = runs(folder, "sweep")
     path = mlflow_client(folder).download_artifacts(parent.info.run_id, "results.json")
-    facts: dict[str, object] = json.loads(Path(path).read_text())["sweep"]
-    return facts
+    return json.loads(Path(path).read_text())["sweep"]
 
 
 @pytest.mark.nightly
@@ -49,7 +48,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(tmp_path: Path) -> 
     assert "beaten by no other in context_ndcg and context_tokens at once" in said
     told, children = results(tmp_path), tags(tmp_path, "config")
     assert {one["front"] for one in children} == {"yes", "no"}
-    assert sum(one["front"] == "yes" for one in children) == len(told["front"])  # type: ignore[arg-type]
+    assert sum(one["front"] == "yes" for one in children) == len(told["front"])
     # Each child is one trial, and the parent says of the study what it was.
     assert [(one["job"], one["trial_state"]) for one in children] == [(str(n), "COMPLETE") for n in range(4)]
     assert all(one["trial"].isdecimal() and float(one["trial_seconds"]) > 0 for one in children)
@@ -130,7 +129,7 @@ def test_only_configs_within_the_constraints_are_weighed_and_shipped(tmp_path: P
     assert 0 in beyond  # the default hands on five chunks
     assert len(beyond) < 6
     told = results(tmp_path)
-    assert "defaults" not in told["front"]  # type: ignore[operator]
+    assert "defaults" not in told["front"]
     assert "excluded by context_tokens <= 60" in said
 
 
@@ -155,7 +154,7 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     (sweep,) = ledger.sweeps()
     finals = ledger.finalists(sweep.id)
     assert [record.job for record in finals] == list(range(len(finals)))
-    assert {record.outcome.run.dataset.partition for record in finals} == {"holdout"}  # type: ignore[union-attr]
+    assert {record.outcome.run.dataset.partition for record in finals} == {"holdout"}
     assert len(ledger.records(sweep.id)) == 3
     told = results(tmp_path)["finalists"]
     assert isinstance(told, list)

@@ -56,7 +56,7 @@ def test_calls_that_are_refused_again_do_not_fail_a_config_with_answers(
         is_asked = question in logged.request.prompt and (logged.request.schema is None) == (part == "llm")
         return Response(400, b"no") if is_asked else answer(logged)
 
-    server.respond = respond  # type: ignore[method-assign]
+    server.respond = respond
     for coverage, state in ((0.98, PARTIAL), (0.0, COMPLETE)):
         made = evaluate(stored_session(tmp_path), *judged(server, tmp_path, f"coverage={coverage}"))
         assert made.run.state == state

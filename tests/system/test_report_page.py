@@ -162,8 +162,7 @@ def _driven(folder: Path) -> dict[str, Any]:
         f"file://{folder / 'frame.html'}",
     ]  # fmt: skip
     dumped = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    said: dict[str, Any] = json.loads(unescape(dumped.partition('<pre id="said">')[2].partition("</pre>")[0]))
-    return said
+    return json.loads(unescape(dumped.partition('<pre id="said">')[2].partition("</pre>")[0]))
 
 
 def test_the_parent_run_holds_the_page_that_the_command_writes(tmp_path: Path) -> None:

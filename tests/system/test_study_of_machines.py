@@ -16,8 +16,6 @@ from support.servers.object_store import ObjectServer, object_server
 from support.servers.postgresql_server import Database
 from support.servers.studies import LEFT, TRIALS, by_job, query
 
-pytest.importorskip("obstore")
-
 __all__ = ["object_server"]
 
 SPACE = ["chunker.size=400,800", "retriever.alpha=0.1,0.5,0.9", "top_k=2,5"]

@@ -371,7 +371,7 @@ def costs_of_embedders(*results: Result) -> dict[str, Any]:
     *_, costs = section_of(results, "effects")
     assert costs["title"] == "What an embedder costs"
     (option,) = costs["options"]
-    return option["figure"]  # type: ignore[no-any-return]
+    return option["figure"]
 
 
 def test_an_embedder_has_recall_with_its_interval_time_of_a_question_and_time_to_build() -> None:

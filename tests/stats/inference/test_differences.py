@@ -129,7 +129,7 @@ def test_one_departure_among_ties_says_nothing() -> None:
 
 @given(matrices(), st.randoms())
 def test_permuted_configs_are_permuted_differences(one: Matrix, random: object) -> None:
-    order = np.random.default_rng(random.randint(0, 99)).permutation(len(one.values)).tolist()  # type: ignore[attr-defined]
+    order = np.random.default_rng(random.randint(0, 99)).permutation(len(one.values)).tolist()
     equal(compared(one.select_configs(order), order.index(0)), compared(one), order)
 
 

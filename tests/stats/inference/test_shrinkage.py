@@ -86,7 +86,7 @@ def test_several_configs_agree_with_conditioned_normal_vectors(means: list[float
 @given(matrices(), st.randoms(use_true_random=False))
 def test_the_order_of_configs_changes_nothing(one: Matrix, shuffled: object) -> None:
     rows = list(range(len(one.values)))
-    shuffled.shuffle(rows)  # type: ignore[attr-defined]
+    shuffled.shuffle(rows)
     found, other = posterior(one), posterior(one.select_configs(rows))
     assert other.means == AGREES(found.means[rows], abs=1e-12, nan_ok=True)
     for row in range(1, len(rows)):

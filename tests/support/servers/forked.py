@@ -317,8 +317,8 @@ def become(request: dict[str, Any]) -> None:
     random.seed()
     sys.modules["numpy"].random.seed()
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115
         2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
     leave(_status_of(request["arguments"]))
@@ -341,7 +341,7 @@ def _status_of(command: Sequence[str]) -> int:
 
 def leave(status: int) -> None:
     """Exit as an interpreter does, but without freeing its memory, which would copy the shared pages."""
-    threading._shutdown()  # type: ignore[attr-defined]  # ends the workers of executors, and waits for all threads
+    threading._shutdown()  # ends the workers of executors, and waits for all threads
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

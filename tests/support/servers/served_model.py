@@ -33,8 +33,7 @@ class ServedModel:
         finally:
             connection.close()
         assert reply.status == 200, said
-        predictions: list[dict[str, Any]] = json.loads(said)["predictions"]
-        return predictions
+        return json.loads(said)["predictions"]
 
 
 @contextmanager
