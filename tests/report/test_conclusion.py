@@ -24,6 +24,7 @@ from ragsweep.stats.inference.estimates import RareLosses
 from support.results import METRIC, changed, noisy, one_metric
 
 BASE, EQUAL_MEAN, BETTER = noisy(0.4), noisy(0.4, seed=2), noisy(0.6, seed=1)
+A, B = one_metric("a", BASE), one_metric("b", BETTER)
 
 
 def decide(*results: Result, baseline: str | None = None) -> SweepConclusion:
@@ -52,7 +53,7 @@ def numbers(text: str) -> list[str]:
 
 
 def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline() -> None:
-    decision = decide(one_metric("a", BASE), one_metric("b", BETTER), baseline="a")
+    decision = decide(A, B, baseline="a")
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("better", "b")
     found = facts(decision)["against_baseline"]
@@ -216,7 +217,7 @@ def test_choice_by_another_metric_than_the_objective_has_the_reason_in_it(limits
     assert decision.chosen == (None if limits else "b")
     why = f"it was not measured for every config; {METRIC} replaces it"
     assert f"The objective, faithfulness, does not decide: {why}." in sentence(decision)
-    assert "does not decide" not in sentence(decide(one_metric("a", BASE), one_metric("b", BETTER)))
+    assert "does not decide" not in sentence(decide(A, B))
 
 
 def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show_it() -> None:
@@ -250,7 +251,7 @@ def test_a_choice_with_a_lower_mean_has_no_lead_that_more_questions_would_show()
 
 
 def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
-    results = [one_metric("a", BASE), one_metric("b", BETTER), one_metric("c", EQUAL_MEAN)]
+    results = [A, B, one_metric("c", EQUAL_MEAN)]
     for some in (results, results[::-1]):
         decision = decide(*some)
         found = facts(decision)
@@ -271,14 +272,14 @@ def test_no_word_of_the_conclusion_depends_on_the_order_of_configs(order: list[i
 
 @pytest.mark.parametrize("baseline", [None, "a"])
 def test_equal_configs_are_so_called_and_nothing_is_shown(baseline: str | None) -> None:
-    decision = decide(one_metric("a", BASE), one_metric("b", BASE), one_metric("c", BASE), baseline=baseline)
+    decision = decide(A, one_metric("b", BASE), one_metric("c", BASE), baseline=baseline)
     assert decision.chosen is not None
     assert "3 configs" in sentence(decision)
     assert list(evidence(decision)) == []
 
 
 def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
-    decision = decide(one_metric("a", BASE), one_metric("b", BETTER), baseline="a")
+    decision = decide(A, B, baseline="a")
     verdict = compared(decision)
     losses = RareLosses(size=0.5, share=0.07, seen=0, questions=36, survives=False)
     doubted = conclude(replace(verdict, choice=replace(verdict.choice, losses=losses)))
@@ -316,7 +317,7 @@ def test_the_baseline_is_kept_for_the_doubt_about_the_best_even_if_another_confi
     """The best mean is .004 above the baseline's with much noise, another one .003 with little."""
     noise = np.random.default_rng(0).normal(0, [[0.1], [0.005]], (2, len(BASE)))
     rows = BASE + noise - noise.mean(axis=1, keepdims=True) + [[0.004], [0.003]]
-    decision = decide(one_metric("a", BASE), one_metric("b", rows[0]), one_metric("c", rows[1]), baseline="a")
+    decision = decide(A, one_metric("b", rows[0]), one_metric("c", rows[1]), baseline="a")
     assert compared(decision).verdicts[2].kind == "shown better"
     kept = "it loses less than .005 on average against the best config, b, which is neither better with more than 90 %"
     assert f"Keep a, the baseline: {kept} probability nor shown to be cheaper (" in sentence(decision)
@@ -343,7 +344,7 @@ def test_a_baseline_beyond_the_limits_is_so_called(tokens: float) -> None:
 
 
 def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
-    decision = decide(one_metric("a", BASE))
+    decision = decide(A)
     empty = {"kind": "none", "choice": None, "evidence": [], "where": ""}
     assert facts(decision) == {**empty, "sentence": sentence(decision)}
 

@@ -25,6 +25,9 @@ from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.inference.slices import Reversal
 from support.results import METRIC, changed, compared, noisy, one_metric
 
+A, B, C = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))
+"""Of the mean scores .4, .6 and .4."""
+
 
 def judged(*results: Result, **options: Any) -> SweepComparison:
     return compared(results, **options)
@@ -46,15 +49,13 @@ def kinds(found: SweepComparison) -> dict[str, str]:
 
 
 def test_configs_that_answer_with_fields_of_the_case_are_references_unless_there_is_nothing_else() -> None:
-    plain, good = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1))
     expected = changed(one_metric("expected", noisy(0.9, seed=2)), config={"llm": {"_target_": FIELD_OF_CASE}})
-    assert [one.name for one in list_references([plain, good, expected])] == ["expected"]
+    assert [one.name for one in list_references([A, B, expected])] == ["expected"]
     assert list_references([expected]) == []
 
 
 def test_differences_stand_against_the_choice_where_no_baseline_is_declared() -> None:
-    results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))
-    found = judged(*results)
+    found = judged(A, B, C)
     assert (found.baseline, found.reference, found.choice.row, found.choice.baseline) == (None, 1, 1, None)
     assert kinds(found) == {"a": "shown worse", "b": "the same", "c": "shown worse"}
     assert found.may_be_best.tolist() == [False, True, False]
@@ -62,22 +63,21 @@ def test_differences_stand_against_the_choice_where_no_baseline_is_declared() ->
 
 
 def test_differences_stand_against_a_declared_baseline() -> None:
-    results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))
-    found = judged(*results, baseline="a")
-    assert (found.baseline, found.reference, found.choice.row, found.chosen) == (0, 0, 1, results[1])
+    found = judged(A, B, C, baseline="a")
+    assert (found.baseline, found.reference, found.choice.row, found.chosen) == (0, 0, 1, B)
     assert kinds(found)["b"] == "shown better"
     assert found.is_better
     assert found.choice.baseline.probability > 0.999
     assert found.choice.baseline.gain == pytest.approx(0.19, abs=0.01)
     undone = RareLosses(False, 0.5, 0.1, 0, 30)
     assert not replace(found, choice=replace(found.choice, losses=undone)).is_better
-    assert not judged(*results).is_better  # no baseline is declared
-    kept = judged(*results, baseline="b")
+    assert not judged(A, B, C).is_better  # no baseline is declared
+    kept = judged(A, B, C, baseline="b")
     assert (kept.choice.row, kept.choice.baseline, conclude(kept).kind) == (1, None, "keep")
-    assert (kept.chosen, kept.is_better) == (results[1], False)
-    assert kinds(kept) == kinds(judged(*results))
+    assert (kept.chosen, kept.is_better) == (B, False)
+    assert kinds(kept) == kinds(judged(A, B, C))
     assert found.may_be_best.tolist() == kept.may_be_best.tolist() == [False, True, False]
-    absent = judged(*results, baseline="none of them")
+    absent = judged(A, B, C, baseline="none of them")
     assert (absent.baseline, absent.reference) == (None, 1)
 
 
@@ -200,7 +200,7 @@ def test_slices_of_the_reference_and_the_best_are_compared() -> None:
 
 def test_reason_is_given_where_nothing_is_compared() -> None:
     assert "only one config" in refused(one_metric("a", noisy(0.5)))
-    assert "different questions" in refused(one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6), golden="h"))
+    assert "different questions" in refused(A, one_metric("b", noisy(0.6), golden="h"))
     undirected = one_metric("a", noisy(0.4), direction=None), one_metric("b", noisy(0.6), direction=None)
     assert refused(*undirected) == f"{METRIC} is not compared: neither higher nor lower values are better"
     first, second = noisy(0.4), noisy(0.4)
@@ -255,8 +255,7 @@ def test_first_complete_headline_metric_stands_in_for_an_objective_that_is_not()
 
 def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
     broken, void = partial(one_metric("broken", noisy(0.9)), METRIC), one_metric("void", [math.nan] * 100)
-    results = broken, one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), void
-    found = judged(*results, failures=(Failure("crashed", (), {}, "error"),))
+    found = judged(broken, A, B, void, failures=(Failure("crashed", (), {}, "error"),))
     assert found.matrix.configs == ("a", "b")
     expected = {("broken", "PARTIAL"), ("crashed", "failed"), ("void", "not measured")}
     assert {tuple(one) for one in found.left_out} == expected
@@ -265,7 +264,7 @@ def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
 def test_only_questions_that_all_were_scored_on_are_compared_and_counted() -> None:
     some = noisy(0.6, seed=1)
     some[:30] = math.nan
-    found = judged(one_metric("a", noisy(0.4)), one_metric("b", some))
+    found = judged(A, one_metric("b", some))
     assert (len(found.matrix.questions), found.matrix.asked, found.matrix.coverage) == (70, 100, 0.7)
 
 
@@ -306,7 +305,7 @@ def test_the_order_of_configs_with_different_objectives_does_not_change_the_deci
 
 def test_a_headline_metric_that_one_config_lacks_is_not_left_out_without_a_reason() -> None:
     """A baseline that was recorded before the metric was added, for example."""
-    results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1), faithfulness=0.5)
+    results = A, one_metric("b", noisy(0.6, seed=1), faithfulness=0.5)
     for found in (judged(*results), judged(*results[::-1])):
         assert found.skipped == {"faithfulness": "it was not measured for every config"}
 
