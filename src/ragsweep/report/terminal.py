@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import sys
@@ -23,7 +22,7 @@ from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
 from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.graph import Charge, Plan
+from ragsweep.stages.graph import Plan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +80,7 @@ class Terminal:
         bound = "up to " if plan.upper else ""
         configs = f"{bound}{plan.configs} config{'s' if plan.configs != 1 else ''}"
         counts = f"{bound}{total.asked} stages, {total.distinct} distinct, {total.stored} stored"
-        charged = f" · {_charged(plan.charge, plan.currency)}" if plan.charge.calls else ""
+        charged = f" · {plan.charge.describe(plan.currency)}" if plan.charge.calls else ""
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
@@ -91,7 +90,7 @@ class Terminal:
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
             counts = f"{count.asked:>6} in all {count.distinct:>6} distinct {count.stored:>6} stored"
             rows = f"   at most {count.rows:,} {progress.UNITS.get(stage, 'questions')}" if count.rows else ""
-            charged = f"   {_charged(count.charge, plan.currency)}" if count.charge.calls else ""
+            charged = f"   {count.charge.describe(plan.currency)}" if count.charge.calls else ""
             self.line("", f"{stage:<14}{counts}{time_left}{rows}{charged}")
 
     @contextmanager
@@ -277,18 +276,3 @@ def _expected(plan: Plan) -> str:
     if not plan.total.seconds:
         return "time unknown: no comparable work has run on this machine yet"
     return f"{known}, plus stages without comparable work on this machine yet: {', '.join(plan.unmeasured)}"
-
-
-def _charged(charge: Charge, currency: str) -> str:
-    """Describe the cost of calls: the maximum and, if measured, the expected cost; NaN becomes "unknown"."""
-    calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
-    most = _amounts(charge.most_tokens, charge.most_money, currency)
-    if charge.estimated:
-        return f"at most {calls}, {most} (by estimate)"
-    expected = f"expected {calls}, {_amounts(charge.tokens, charge.money, currency)} (as measured)"
-    return f"{expected}, at most {most}" if charge.most_tokens > charge.tokens else expected
-
-
-def _amounts(tokens: float, money: float, currency: str) -> str:
-    amount = "tokens unknown" if math.isnan(tokens) else f"{math.ceil(tokens):,} tokens"
-    return f"{amount}, " + ("money unknown" if math.isnan(money) else f"{money:.4f} {currency}".strip())

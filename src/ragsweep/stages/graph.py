@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -75,6 +76,20 @@ class Charge:
             self.most_tokens + other.most_tokens,
             self.most_money + other.most_money,
         )
+
+    def describe(self, currency: str) -> str:
+        """Describe the cost in words: the maximum and, if measured, the expected cost; NaN becomes "unknown"."""
+        calls = "calls unknown" if math.isnan(self.calls) else f"{math.ceil(self.calls):,} calls"
+        most = _amounts(self.most_tokens, self.most_money, currency)
+        if self.estimated:
+            return f"at most {calls}, {most} (by estimate)"
+        expected = f"expected {calls}, {_amounts(self.tokens, self.money, currency)} (as measured)"
+        return f"{expected}, at most {most}" if self.most_tokens > self.tokens else expected
+
+
+def _amounts(tokens: float, money: float, currency: str) -> str:
+    amount = "tokens unknown" if math.isnan(tokens) else f"{math.ceil(tokens):,} tokens"
+    return f"{amount}, " + ("money unknown" if math.isnan(money) else f"{money:.4f} {currency}".strip())
 
 
 @dataclass
