@@ -17,7 +17,6 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from ragsweep.stages.database import Cost, insert_entry
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.machine import machine
 from ragsweep.stages.remote import Remote
-from ragsweep.stages.store import Store, keys_digest, open_store
+from ragsweep.stages.store import Store, keys_digest
 from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
@@ -199,8 +198,3 @@ def _read_cost(data: bytes) -> tuple[Cost, str]:
 
 def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=20).hexdigest()
-
-
-def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
-    """Open a store, with ``remote`` as its remote half if given; if the folder cannot be used, warn and return None."""
-    return open_store(folder, warn, partial(SharedStore, remote=remote) if remote else Store)

@@ -34,7 +34,8 @@ from ragsweep.services.usage import LIMITS, Budget
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.shards import LOCAL, RAY, RayShards, check_compute
-from ragsweep.stages.shared_store import open_shared_store
+from ragsweep.stages.shared_store import SharedStore
+from ragsweep.stages.store import Store, open_store
 from ragsweep.stats.context_effect import resolve_success
 from ragsweep.sweep.composing.settings import check_config, checked_metrics
 from ragsweep.sweep.running.rungs import evaluate_rung
@@ -297,5 +298,6 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
         executor.listener.warned(text)
 
     remote = open_remote(url, warn)
-    executor.store = open_shared_store(folder / "stages", warn, remote) if stages else None
+    kind = partial(SharedStore, remote=remote) if remote else Store
+    executor.store = open_store(folder / "stages", warn, kind) if stages else None
     return Session(Evaluator(executor), folder=folder, remote=remote)
