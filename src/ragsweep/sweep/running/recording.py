@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.results import NO_ARTIFACTS, Artifacts, DatasetFacts, Evaluation, Failure, HumanLabel, Result
-from ragsweep.core.secrets import Secrets, texts
+from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
 from ragsweep.report.naming import number_configs
@@ -169,17 +168,16 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
     if isinstance(outcome, Failure):
         failure: Failure = secrets.mask_values(outcome)
         return failure
-    run, summaries, questions = outcome.run, outcome.summaries, outcome.questions
+    run, summaries = outcome.run, outcome.summaries
     words = {name: getattr(run, name) for name in ("name", "overrides", "parameters", "warnings")}
     words["config"] = {key: value for key, value in run.config.items() if key not in _JUDGING}
     words["notes"] = run.dataset.notes
     scores = {name: getattr(summaries, name) for name in ("metrics", "groups", "first_stage", "targets")}
-    if not secrets.has_secret("\n".join(texts([words, scores, list(_question_texts(questions))]))):
-        return outcome
     hidden, scores = _mask_values(words, secrets), _mask_values(scores, secrets)
     hidden["config"] = {**run.config, **hidden["config"]}
     hidden["dataset"] = replace(run.dataset, notes=hidden.pop("notes"))
-    return Result(replace(run, **hidden), _mask_questions(questions, secrets), replace(summaries, **scores))
+    questions = _mask_questions(outcome.questions, secrets)
+    return Result(replace(run, **hidden), questions, replace(summaries, **scores))
 
 
 def mask_traces(artifacts: Artifacts, secrets: Secrets) -> Artifacts:
@@ -197,15 +195,6 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
         else secrets.mask_values(value)
         for name, value in words.items()
     }
-
-
-def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield lists of the values in the questions' results that contain text, without most duplicates."""
-    yield list({id(row): row for row in questions.unscored}.values())
-    yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
-    for name, column in questions.items():
-        if _is_text(name, column):
-            yield column if name == FIELDS else list(set(column))
 
 
 def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionResults:
