@@ -33,6 +33,11 @@ def trusted_packages() -> set[str]:
     return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 
+def is_ours(part: object) -> bool:
+    """Return whether the class of a part or metric is one of ragsweep's."""
+    return type(part).__module__.startswith("ragsweep.")
+
+
 def is_trusted(name: str) -> bool:
     """Return whether RAGSWEEP_TRUSTED_PACKAGES lists a module or class, or a package or module that contains it."""
     names = name.split(".")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ragsweep.core.trust import is_ours
 from ragsweep.core.types import (
     Answer,
     Answers,
@@ -23,7 +24,7 @@ from ragsweep.core.types import (
     Spans,
 )
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.evaluation.scoring import is_ours, try_metric
+from ragsweep.evaluation.scoring import try_metric
 
 EXCERPT = 2000
 """Maximum length, in characters, of an excerpt from the beginning of a document."""

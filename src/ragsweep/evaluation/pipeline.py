@@ -30,6 +30,7 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, Parts, corpus_node
 from ragsweep.evaluation.evidence import COUNTING, count_tokens
+from ragsweep.evaluation.foreign_results import checked_floats, checked_rankings, checked_spans
 from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.evaluation.ranking_nodes import (
     Pair,
@@ -103,15 +104,18 @@ class _Stages:
         """Return the nodes of the context's chunks and of the searched chunks; they differ for a nested chunker."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
-            whole = self._whole(
-                "chunk", built.spec, (self.corpus,), lambda work: chunker.split(work.get(self.corpus)), Spans
-            )
+
+            def split(work: StageContext) -> Spans:
+                return checked_spans(chunker, chunker.split(work.get(self.corpus)), work.get(self.corpus))
+
+            whole = self._whole("chunk", built.spec, (self.corpus,), split, Spans)
             return whole, whole
         specs = built.spec.parameters
         _, parents = self._chunk_nodes(BuiltPart(chunker.parent, specs["parent"]))
 
         def compute(work: StageContext) -> Spans:
-            return cut_within(work.get(self.corpus), work.get(parents), chunker.child)
+            corpus = work.get(self.corpus)
+            return checked_spans(chunker.child, cut_within(corpus, work.get(parents), chunker.child), corpus)
 
         return parents, self._whole("chunk", specs["child"], (self.corpus, parents), compute, Spans)
 
@@ -163,7 +167,7 @@ class _Stages:
         index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            found = _checked(part, part.retrieve(work.get(index), rows, depth))
+            found = checked_rankings(part, part.retrieve(work.get(index), rows, depth), len(rows))
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
@@ -175,14 +179,16 @@ class _Stages:
         check = key_check(embedder)
 
         def embed_all(work: StageContext) -> Embeddings:
-            return embed_chunks(work, embedder, self._read_chunks(work))
+            embedded = embed_chunks(work, embedder, self._read_chunks(work))
+            checked_floats(embedder, embedded.vectors, len(embedded.tokens), 2)
+            return embedded
 
         embeddings = self._whole("embed", spec, (self.corpus, self.chunks), embed_all, Embeddings, check=check)
         if all(embeddings.address != known.address for known in self.embeddings):
             self.embeddings.append(embeddings)
 
         def embed(work: StageContext, rows: Rows) -> Any:
-            return embedder.embed_queries(list(rows))
+            return checked_floats(embedder, embedder.embed_queries(list(rows)), len(rows), 2)
 
         queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=check)
         node = self._search(built, "index", (embeddings, queries), label)
@@ -205,7 +211,8 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
-            found = _checked(search, search.search(work.get(index), vectors, query_vectors, self.parts.depth))
+            found = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
+            found = checked_rankings(search, found, len(rows))
             # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
             return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
@@ -247,7 +254,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
-            fused = _checked(built.value, built.value.fuse(found, depth))
+            fused = checked_rankings(built.value, built.value.fuse(found, depth), len(rows))
             failed = np.any([leg.failed for leg in found.values()], axis=0)
             return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 
@@ -289,11 +296,3 @@ class _Stages:
 
         tokens = self._whole("embed_tokens", spec, inputs, read, TokenVectors)
         return pair_node(part, spec, (*inputs, tokens), lambda work, pairs: part.score_read(work.get(tokens), pairs))
-
-
-def _checked(part: object, found: object) -> Rankings:
-    """Return the rankings that a part found. Raises ConfigError, which names the part, if they have another type."""
-    if not isinstance(found, Rankings):
-        wrong = f"a result must be of the type ragsweep.core.types.Rankings, got {type(found).__name__}"
-        raise ConfigError(f"{type(part).__name__}: {wrong}; create it with ragsweep.parts.ranking.arrange")
-    return found

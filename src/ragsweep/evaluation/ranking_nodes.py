@@ -10,6 +10,7 @@ from ragsweep.core.identity import Node, ReadKnown, Rows, Spec, StageContext, co
 from ragsweep.core.spans import parents_of
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings, Spans
+from ragsweep.evaluation.foreign_results import checked_floats
 from ragsweep.parts.ranking import cut_to_budget, drop_below, drop_documents, widen
 from ragsweep.parts.reordering import Reordering, reorder
 
@@ -87,7 +88,8 @@ def pair_node(
         for start in range(0, len(keys), PAIRS):
             some = keys[start : start + PAIRS]
             split = (key.split("\t", 1) for key in some)
-            scores.append(score(work, [(query, int(position)) for position, query in split]))
+            found = score(work, [(query, int(position)) for position, query in split])
+            scores.append(checked_floats(part, found, len(some), 1))
             work.keep(some, scores[-1])
             work.progress(start + len(some), len(keys))
         return np.concatenate(scores)

@@ -16,6 +16,7 @@ from ragsweep.core.answers import describe_wrong_type
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAINED, UNREADABLE
 from ragsweep.core.secrets import mask_text
+from ragsweep.core.trust import is_ours
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
 
@@ -144,11 +145,6 @@ def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, 
     upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
     probed = table.probe < len(table.probed)
     return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
-
-
-def is_ours(metric: object) -> bool:
-    """Return whether a metric's class is part of ragsweep."""
-    return type(metric).__module__.startswith("ragsweep.")
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:

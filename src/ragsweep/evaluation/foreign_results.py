@@ -1,0 +1,84 @@
+"""Check the results of parts from other packages: an invalid array would give wrong scores instead of an error."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.trust import is_ours
+from ragsweep.core.types import NO_CHUNK, Corpus, Floats, Rankings, Spans
+
+
+def checked_rankings(part: object, found: object, rows: int) -> Rankings:
+    """Return the rankings of ``rows`` queries that a part found; raise ConfigError, which names the part, if invalid.
+
+    Rankings by parts of ragsweep are checked only for their type.
+    """
+    _check_type(part, found, Rankings, "; create it with ragsweep.parts.ranking.arrange")
+    assert isinstance(found, Rankings)
+    if is_ours(part):
+        return found
+    positions, scores = _integers(part, "positions", found.positions), np.asarray(found.scores)
+    if positions.shape != scores.shape or positions.ndim != 2 or len(positions) != rows:
+        _reject(part, f"positions have the shape {positions.shape} and scores {scores.shape} for {rows} queries")
+    ranked, ascending = positions != NO_CHUNK, np.sort(positions, axis=1)
+    if (positions < NO_CHUNK).any():
+        _reject(part, f"a position is {positions.min()}; it must be the number of a chunk, or -1 past the end")
+    if (ranked[:, 1:] & ~ranked[:, :-1]).any():
+        _reject(part, "a ranking continues after the position -1, which marks its end")
+    if ((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] != NO_CHUNK)).any():
+        _reject(part, "a chunk occurs twice in a ranking")
+    if not np.isfinite(scores[ranked]).all():
+        _reject(part, "the score of a ranked chunk is not finite; set its position to -1 if it must not be ranked")
+    if (ranked[:, 1:] & (scores[:, 1:] > scores[:, :-1])).any():
+        _reject(part, "scores rise along a ranking; the best chunk must be first and have the highest score")
+    return found
+
+
+def checked_spans(part: object, spans: object, corpus: Corpus) -> Spans:
+    """Return the chunks that a part cut; raise ConfigError, which names the part, if they are invalid."""
+    _check_type(part, spans, Spans)
+    assert isinstance(spans, Spans)
+    if is_ours(part):
+        return spans
+    document, start, end = (_integers(part, name, getattr(spans, name)) for name in Spans._fields)
+    if not len(document) == len(start) == len(end):
+        _reject(part, f"{len(document)} documents, {len(start)} starts and {len(end)} ends; give one of each per chunk")
+    lengths = np.array([len(text) for text in corpus.texts])
+    outside = (document < 0) | (document >= len(lengths)) | (start < 0) | (start > end)
+    outside[~outside] = end[~outside] > lengths[document[~outside]]
+    for n in np.flatnonzero(outside)[:1]:
+        _reject(part, f"the chunk {start[n]} to {end[n]} of document {document[n]} is not within the document's text")
+    if (rows := list(zip(document.tolist(), start.tolist(), end.tolist(), strict=True))) != sorted(set(rows)):
+        _reject(part, "chunks must be sorted by document, then by start, and none may occur twice")
+    return spans
+
+
+def checked_floats(part: object, values: Any, rows: int, dimensions: int) -> Floats:
+    """Return scores or vectors of ``rows`` texts or pairs; raise ConfigError, which names the part, if invalid."""
+    if not is_ours(part):
+        _check_type(part, values, np.ndarray)
+        if values.ndim != dimensions or len(values) != rows:
+            _reject(
+                part, f"an array has the shape {values.shape}; it must have {dimensions} dimensions and {rows} rows"
+            )
+        if not np.isfinite(values).all():
+            _reject(part, "an array has values that are not finite (NaN or infinite)")
+    return values  # type: ignore[no-any-return]
+
+
+def _integers(part: object, name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        _reject(part, f"{name} must be an array of integers, got {array.dtype}")
+    return array
+
+
+def _check_type(part: object, found: object, kind: type, remedy: str = "") -> None:
+    if not isinstance(found, kind):
+        name = f"ragsweep.core.types.{kind.__name__}" if kind is not np.ndarray else "numpy.ndarray"
+        _reject(part, f"a result must be of the type {name}, got {type(found).__name__}{remedy}")
+
+
+def _reject(part: object, fault: str) -> NoReturn:
+    raise ConfigError(f"{type(part).__name__}: {fault}")

@@ -1,0 +1,116 @@
+"""An invalid result of someone's own part is an error that names the class and the fault, not a wrong score."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Arrays, Corpus, Embeddings, Floats, Rankings, Spans
+from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.rerankers import NoReranker
+from ragsweep.stages.executor import Executor
+from support.parts import LongestFirst, Whole, Words, built, corpus, vector
+
+NAN = float("nan")
+
+
+class Own(Words):
+    """Returns given rankings for every query."""
+
+    def __init__(self, positions: Any, scores: Any) -> None:
+        self.positions, self.scores = positions, scores
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        return Rankings(np.array(self.positions), np.array(self.scores))
+
+
+class Cuts(Whole):
+    def __init__(self, *spans: Any) -> None:
+        self.spans = spans
+
+    def split(self, corpus: Corpus) -> Any:
+        return Spans(*map(np.array, zip(*self.spans, strict=True))) if self.spans else None
+
+
+class Scores(LongestFirst):
+    def __init__(self, scores: Any) -> None:
+        self.candidates, self.scores = 2, scores
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        return self.scores  # type: ignore[no-any-return]
+
+
+def rank(retriever: Any, chunker: Any = None, reranker: Any = None) -> Rankings:
+    parts = (built(chunker or Whole()), retriever, built(reranker or NoReranker()))
+    found: Rankings = Executor().get(graph(Parts(corpus(), *parts, 3, 2)).ranking, ["cats on the mat"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("positions", "scores", "fault"),
+    [
+        ([[0, -5, 2]], [[3, 2, 1]], "a position is -5"),
+        ([[0, 0, 2]], [[3, 2, 1]], "a chunk occurs twice"),
+        ([[0, -1, 2]], [[3, -np.inf, 1]], "continues after the position -1"),
+        ([[0, 1, 2]], [[3, NAN, 1]], "is not finite"),
+        ([[0, 1, 2]], [[1, 2, 3]], "scores rise"),
+        ([[0.0, 1.0, 2.0]], [[3, 2, 1]], "must be an array of integers, got float64"),
+        ([0, 1, 2], [3, 2, 1], r"shape \(3,\)"),
+        ([[0, 1], [0, 1]], [[2, 1], [2, 1]], r"shape \(2, 2\) .* for 1 queries"),
+    ],
+)
+def test_rankings_must_be_valid(positions: Any, scores: Any, fault: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Own: .*{fault}"):
+        rank(built(Own(positions, scores)))
+
+
+@pytest.mark.parametrize(
+    ("spans", "fault"),
+    [
+        ([], r"type ragsweep\.core\.types\.Spans, got NoneType"),
+        ([(0, 0, 999)], "the chunk 0 to 999 of document 0 is not within"),
+        ([(0, -3, 9)], "the chunk -3 to 9 of document 0"),
+        ([(0, 9, 3)], "the chunk 9 to 3 of document 0"),
+        ([(9, 0, 3)], "the chunk 0 to 3 of document 9"),
+        ([(1, 0, 9), (0, 0, 9)], "sorted by document"),
+        ([(0, 0, 9), (0, 0, 9)], "none may occur twice"),
+        ([(0.0, 0.0, 9.0)], "document must be an array of integers, got float64"),
+    ],
+)
+def test_chunks_must_be_valid(spans: list[Any], fault: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Cuts: .*{fault}"):
+        rank(built(Words()), Cuts(*spans))
+
+
+@pytest.mark.parametrize(
+    ("scores", "fault"),
+    [
+        (None, r"numpy\.ndarray, got NoneType"),
+        ([1.0, 2.0], r"numpy\.ndarray, got list"),
+        (np.array([1.0, NAN]), "not finite"),
+        (np.array([1.0]), r"shape \(1,\); it must have 1 dimensions and 2 rows"),
+    ],
+)
+def test_scores_of_a_reranker_must_be_finite_and_one_per_pair(scores: Any, fault: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Scores: .*{fault}"):
+        rank(built(Words()), None, Scores(scores))
+
+
+@pytest.mark.parametrize("side", ["documents", "queries"])
+def test_vectors_must_be_finite(side: str) -> None:
+    retriever = vector()
+    embedder = retriever.value.embedder
+    documents, queries = embedder.embed_documents, embedder.embed_queries
+
+    def spoil(texts: Sequence[str]) -> Embeddings:
+        found: Embeddings = documents(texts)
+        return found._replace(vectors=found.vectors * NAN)
+
+    if side == "documents":
+        embedder.embed_documents = spoil
+    else:
+        embedder.embed_queries = lambda texts: queries(texts) * NAN
+    with pytest.raises(ConfigError, match=r"^Letters: .*not finite"):
+        rank(retriever)
