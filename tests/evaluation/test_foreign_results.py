@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Arrays, Corpus, Embeddings, Floats, Rankings, Spans
+from ragsweep.core.types import Arrays, Corpus, Dataset, Embeddings, Floats, GoldenSet, Question, Rankings, Spans
+from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
@@ -114,3 +115,35 @@ def test_vectors_must_be_finite(side: str) -> None:
         embedder.embed_queries = lambda texts: queries(texts) * NAN
     with pytest.raises(ConfigError, match=r"^Letters: .*not finite"):
         rank(retriever)
+
+
+class Reads:
+    def __init__(self, ids: Any, texts: Any, *questions: Any) -> None:
+        self.dataset = Dataset("own", Corpus(ids, [""] * len(ids), texts), GoldenSet(questions))
+
+    def load(self) -> Dataset:
+        return self.dataset
+
+
+ONE, TWO = Question("q1", "first"), Question("q2", "second")
+
+
+@pytest.mark.parametrize(
+    ("reader", "fault"),
+    [
+        (Reads(["a", "b", "b"], ["x", "y", "z"], ONE), "the document id 'b' occurs 2 times"),
+        (Reads(["a"], ["x"], ONE, TWO, ONE), "the question id 'q1' occurs 2 times"),
+        (Reads(["a", "b"], ["x"], ONE), "one id, one title and one text per document"),
+        (Reads([1], ["x"], ONE), "must be strings, got 1"),
+        (Reads(["a"], [None], ONE), "must be strings, got None"),
+        (Reads(["a"], ["x"], {"id": "q1"}), r"type ragsweep\.core\.types\.Question, got dict"),
+    ],
+)
+def test_datasets_must_have_texts_and_unique_ids(reader: Reads, fault: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Reads: .*{fault}"):
+        read_dataset(reader)
+
+
+def test_valid_dataset_is_returned() -> None:
+    reader = Reads(["a", "b"], ["x", "y"], ONE, TWO)
+    assert read_dataset(reader) is reader.dataset

@@ -1,12 +1,39 @@
-"""Check the results of parts from other packages: an invalid array would give wrong scores instead of an error."""
+"""Check the results of parts from other packages: an invalid result would give wrong scores instead of an error."""
 
+from collections import Counter
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.trust import is_ours
-from ragsweep.core.types import NO_CHUNK, Corpus, Floats, Rankings, Spans
+from ragsweep.core.types import NO_CHUNK, Corpus, Dataset, DatasetReader, Floats, Question, Rankings, Spans
+
+
+def read_dataset(reader: DatasetReader) -> Dataset:
+    """Return the dataset that a part reads; raise ConfigError, which names the part, if texts or ids are invalid."""
+    dataset = reader.load()
+    if is_ours(reader):
+        return dataset
+    _check_type(reader, dataset, Dataset)
+    corpus, questions = dataset.corpus, dataset.golden.questions
+    for question in questions:
+        _check_type(reader, question, Question)
+    if not len(corpus.ids) == len(corpus.titles) == len(corpus.texts):
+        _reject(reader, "a corpus must have one id, one title and one text per document")
+    for text in (
+        *corpus.ids,
+        *corpus.titles,
+        *corpus.texts,
+        *(text for one in questions for text in (one.id, one.text)),
+    ):
+        if not isinstance(text, str):
+            _reject(reader, f"ids, titles and texts must be strings, got {text!r}")
+    for kind, ids in (("document", corpus.ids), ("question", [question.id for question in questions])):
+        for name, times in Counter(ids).most_common(1):
+            if times > 1:
+                _reject(reader, f"the {kind} id {name!r} occurs {times} times; ids must be unique")
+    return dataset
 
 
 def checked_rankings(part: object, found: object, rows: int) -> Rankings:

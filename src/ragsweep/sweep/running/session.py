@@ -19,6 +19,7 @@ from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evaluator import Evaluator, facts
 from ragsweep.evaluation.experiment import Experiment, tabulate_conversations
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
+from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.golden_set import weigh_unanswerable
@@ -165,7 +166,7 @@ class Session:
         """Load a dataset and weight its unanswerable questions by ``success.unanswerable``."""
         built = checked_part(self.builder, {"dataset": node}, "dataset")
         if built.spec.digest not in self._datasets:
-            self._datasets[built.spec.digest] = built.value.load()
+            self._datasets[built.spec.digest] = read_dataset(built.value)
         key = f"{built.spec.digest} {unanswerable}"
         if key not in self._datasets:
             self._datasets[key] = weigh_unanswerable(self._datasets[built.spec.digest], unanswerable)
