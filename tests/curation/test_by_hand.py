@@ -13,7 +13,7 @@ from ragsweep.golden.judged_spans import DocumentSpan
 from ragsweep_golden.commands.add import add_entry, gold_entry, propose_all
 from ragsweep_golden.commands.pool import nearest_sentence
 from ragsweep_golden.evidence.quotes import Place
-from ragsweep_golden.sets.entries import incoherences, read_entries
+from ragsweep_golden.sets.entries import incoherences, lacks_evidence, read_entries
 from support import read_rows, write_rows
 
 ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
@@ -112,6 +112,17 @@ def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) ->
     for question in ("Why?", QUESTION):
         with pytest.raises(InputError, match="already has this question"):
             add_entry(path, {**entry, "question": question})
+
+
+def test_an_entry_with_only_irrelevant_evidence_gets_evidence_and_keeps_its_labels(tmp_path: Path) -> None:
+    path, entry = tmp_path / "golden.jsonl", gold_entry(QUESTION, "10 metres", propose(QUESTION)[0], CHUNKS, "Ann")
+    other, same = {"document": "birch", "grade": 0}, entry["evidence"][0] | {"grade": 0}
+    asked = {"id": "q1", "question": QUESTION, "evidence": [other, same], "notes": "needs_review: asked 2 times"}
+    write_rows(path, [asked])
+    add_entry(path, entry)
+    (row,) = read_rows(path)
+    assert (row["evidence"], row["notes"]) == ([other, *entry["evidence"]], "asked 2 times")
+    assert not lacks_evidence(row)
 
 
 def test_of_equal_questions_the_first_that_lacks_evidence_gets_it(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from ragsweep.parts.languages import detect_language, usual_language
 from ragsweep.report.document import Block, Statement, lines, paragraphs
 from ragsweep_golden.commands.inputs import Inputs, next_step, user_name
 from ragsweep_golden.evidence.quotes import Place, best_sentence, quote, rank_by_language
-from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, lacks_evidence, read_set
+from ragsweep_golden.review.journal import evidence_key
+from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, as_label, lacks_evidence, read_set
 from ragsweep_golden.sets.files import json_lines, record_change, write_rows, write_whole
 
 _ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the chosen
@@ -161,6 +162,7 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
     """Add an entry to a golden file, or merge it into the existing entry with the same id or else the same question.
 
+    The existing entry keeps its labels, which are not relevant, except one with the place of the new label.
     Of several entries with the same question, the first that lacks evidence is chosen. Raises InputError as
     ``read_file`` does, and if the existing entry has evidence or needs none.
     """
@@ -177,7 +179,11 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
     earlier = (other.get("audit") or {}).get("reviews") or []
     audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
     rows = [one for one, _ in read]
-    rows[number] = other | entry | {"id": question.id, "audit": audit}
+    chosen = [*map(evidence_key, entry["evidence"])]
+    judged = [one for one in other.get("evidence") or () if evidence_key(one) not in chosen]
+    notes = {"notes": str(note).removeprefix(f"{NEEDS_REVIEW}: ")} if (note := other.get("notes")) else {}
+    changed = {"id": question.id, "audit": audit, "evidence": [*judged, *entry["evidence"]]} | notes
+    rows[number] = other | entry | changed
     return write_rows(path, rows)
 
 

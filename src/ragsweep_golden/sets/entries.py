@@ -87,12 +87,12 @@ def references(entry: Entry) -> list[str]:
 
 
 def lacks_evidence(entry: Entry) -> bool:
-    """Return whether an entry needs evidence and has none.
+    """Return whether an entry needs evidence and has none, or only evidence that was judged not relevant.
 
     Rejected, unanswerable and conversational entries need no evidence.
     """
     is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
-    return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
+    return bool(is_answerable and not relevant_evidence(entry) and not is_rejected(entry))
 
 
 def count_filled(entry: Entry) -> int:
