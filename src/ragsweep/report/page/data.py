@@ -131,7 +131,7 @@ def _configs(view: PageView) -> Iterator[Block]:
             [one.summaries.metrics[name].value if is_known(one, name) else None for name in header]
             for one in table.shown
         ],
-        marked=[one.name in view.roles for one in table.shown],
+        marked=[one.name == view.choice for one in table.shown],
     )
     if meanings := define(view.results, [view.metric, *view.headline, *WORDS]):
         yield Statements([*starmap(Statement, meanings.items())], "definitions")
