@@ -192,6 +192,18 @@ def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.Captur
     assert found["assumed_correlation"] == CORRELATION
 
 
+def test_a_pilot_whose_differences_do_not_vary_plans_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = [240.0] * 30
+    runs = record(tmp_path, *(scored({"tokens": tokens}, parameters={"k": f"{n}"}) for n in range(2)))
+    plan = [*runs, "--questions", "100", "--clusters", "50", "--path", str(tmp_path)]
+    (row,) = told(capsys, *plan)[1]
+    assert (row["detectable"], row["questions_needed"]) == (None, None)
+    assert power(plan) == 0
+    assert "clusters" not in capsys.readouterr().out
+
+
 def test_a_plan_compares_amounts_as_their_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slow = 100 * np.exp(np.random.default_rng(0).normal(0, 1.5, 200))
     other = slow * np.exp(np.random.default_rng(1).normal(0, 0.2, 200))

@@ -157,7 +157,8 @@ def plan_document(
     """
     facts = _facts(PLAN_FORMAT, runs, design.comparisons, rows)
     table = Table(("metric", "change", "detectable", "needed"), [_plan_cells(row) for row in rows], headed=False)
-    clusters = [Statement("clusters", _clusters_text(one, design)) for one in planned]
+    varied = [one for one in planned if max(one.variation.spreads.values()) > 0]
+    clusters = [Statement("clusters", _clusters_text(one, design)) for one in varied]
     return Document("Plan", [Section([notes(_plan_statements(runs, design, price)), table, notes(clusters)])], facts)
 
 

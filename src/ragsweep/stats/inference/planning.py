@@ -162,8 +162,11 @@ class Planned(NamedTuple):
     mean: float | None = None
 
     def detectable(self, spread: float, design: Design) -> float:
-        """Return the smallest difference that a golden set shows (see `detectable`); for ratios, as a share."""
-        least = detectable(spread, self.variation.correlation, design)
+        """Return the smallest difference that a golden set shows (see `detectable`); for ratios, as a share.
+
+        Return NaN without a positive spread.
+        """
+        least = detectable(spread, self.variation.correlation, design) if spread > 0 else math.nan
         return least if self.mean is None else math.expm1(least)
 
 
