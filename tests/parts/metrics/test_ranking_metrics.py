@@ -68,6 +68,16 @@ def test_gain_is_the_grade_or_exponential() -> None:
     assert value(Ndcg(10, gain="exponential"), looked) == pytest.approx((1 + 7 / 2) / (7 + 1 / LOG3), abs=1e-12)
 
 
+def test_a_grade_whose_exponential_gain_would_overflow_is_refused() -> None:
+    def graded(grade: float) -> EvaluationView:
+        return example(Evidence("d", "gamma"), Evidence("d", "alpha", grade=grade), ranking=[0, 1])
+
+    assert value(Ndcg(10, gain="exponential"), graded(1000.0)) == 1.0
+    assert value(Ndcg(10), graded(2000.0)) == 1.0
+    with pytest.raises(ConfigError, match="highest grade is 2,000"):
+        value(Ndcg(10, gain="exponential"), graded(2000.0))
+
+
 def test_question_without_evidence_is_nan_and_says_what_it_is_instead() -> None:
     questions = (
         Question("labelled irrelevant", "", evidence=(Evidence("d", grade=0.0),)),

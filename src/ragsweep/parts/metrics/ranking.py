@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_retrieval
 from ragsweep.core.question_results import number_within
@@ -31,10 +32,21 @@ from ragsweep.parts.metrics.bases import (
     withhold,
 )
 
+HIGHEST = 1000
+"""Highest grade with an exponential gain: 2^1024 is beyond double precision, and gains are summed."""
+
+
+def _exponential(grade: NDArray[np.float64]) -> NDArray[np.float64]:
+    if (highest := grade.max(initial=0.0)) > HIGHEST:
+        fact = f"gain=exponential allows grades up to {HIGHEST:,}, and the highest grade is {highest:,g}"
+        raise ConfigError(f"metrics: {fact}; set gain=linear for this metric, or lower the grades")
+    return np.exp2(grade) - 1.0
+
+
 Gain = Literal["linear", "exponential"]
 GAINS: Mapping[Gain, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "linear": lambda grade: grade,
-    "exponential": lambda grade: np.exp2(grade) - 1.0,
+    "exponential": _exponential,
 }
 
 
