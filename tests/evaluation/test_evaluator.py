@@ -123,17 +123,17 @@ def test_warning_says_how_much_the_embedder_never_read() -> None:
     assert result.run.stages["embed"]["tokens_cut_share"] == pytest.approx(share)
     assert result.run.stages["embed"]["chunks"] == len(lengths)
     (warning,) = result.run.warnings
-    assert f"{100 * share:.0f} % of the tokens" in warning
+    assert f"{100 * share:.0f} % of all tokens are not embedded" in warning
     assert warning.endswith("choose a chunker that has a size, such as chunker=recursive")
     laid = graph(Parts(given_corpus, built(FixedSize(36), size=36), vector(), built(NoReranker()), 4, 2))
     (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).run.warnings
-    assert warning.endswith("try chunker.size=30")
+    assert warning.endswith("try chunker.size=30 instead of 36")
     nested = {"parent": built(FixedSize(72), size=72), "child": built(FixedSize(36), size=36)}
     part = ParentChild(**{name: one.value for name, one in nested.items()})
     chunker = BuiltPart(part, Spec("ParentChild", "1", {name: one.spec for name, one in nested.items()}))
     laid = graph(Parts(given_corpus, chunker, vector(), built(NoReranker()), 4, 2))
     (warning,) = Evaluator().evaluate(replace(cut, graph=laid)).run.warnings
-    assert warning.endswith("try chunker.child.size=30")
+    assert warning.endswith("try chunker.child.size=30 instead of 36")
 
 
 class Reversed:

@@ -16,7 +16,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.report.document import GAP
 from ragsweep.report.numbers import cell
-from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept, zero_note
+from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept
 from support.results import changed, compared, drawn, scored
 
 
@@ -284,13 +284,13 @@ def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, 
     assert width(table) <= wide
 
 
-def test_an_interval_of_a_slice_without_any_hit_is_explained() -> None:
+def test_an_interval_of_a_slice_without_any_hit_is_explained_where_it_is_shown() -> None:
     metrics = scored({"ndcg": [0.0] * 15}).summaries.metrics
     zero = replace(metrics["ndcg"], low=0.0, high=0.22)
 
-    def note(found: Summary) -> str:
+    def note(found: Summary, wide: int = 200) -> str:
         one = changed(RESULTS[0], groups={"category": {"a": RESULTS[1].summaries.metrics, "b": {"ndcg": found}}})
-        return zero_note([RESULTS[0], one], "category", "ndcg")
+        return slice_table([RESULTS[0], one], "category", "ndcg", wide).note
 
-    assert note(zero).startswith(f" ({cell(zero)}: 15 scores of 0")
-    assert note(replace(zero, value=0.1)) == note(replace(zero, high=0.0)) == ""
+    assert note(zero).startswith(f"{cell(zero)}: 15 scores of 0")
+    assert note(zero, 30) == note(replace(zero, value=0.1)) == note(replace(zero, high=0.0)) == ""

@@ -56,8 +56,8 @@ def result_warnings(
         if (share := cut_share(embeddings)) >= CUT_WARNING:
             cut = int((embeddings.tokens > embeddings.tokens_read).sum())
             yield (
-                f"the embedder never read {percentage(share)} of the tokens: {cut} of {len(embeddings.tokens)} chunks"
-                f" are longer than its window; {_smaller_chunks(embeddings, node.inputs[1])}"
+                f"{cut} of {len(embeddings.tokens)} chunks are longer than the embedder's window, so"
+                f" {percentage(share)} of all tokens are not embedded; {_smaller_chunks(embeddings, node.inputs[1])}"
             )
     reading = [metric for metric in experiment.metrics if "output" in metric.needs]
     outputs = [read_outputs(view.answers, view.output) for view in views if reading and view.answers and view.output]
@@ -134,7 +134,8 @@ def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
     window, longest = int(embeddings.tokens_read.max()), float(np.quantile(embeddings.tokens, 0.99))
     if key != "size" or longest <= window:
         return f"choose a smaller {where}.{key}"
-    return f"try {where}.size={max(math.floor(parameters['size'] * window / longest / 10) * 10, 1)}"
+    size = max(math.floor(parameters["size"] * window / longest / 10) * 10, 1)
+    return f"try {where}.size={size} instead of {parameters['size']}"
 
 
 def cut_share(embeddings: Embeddings) -> float:

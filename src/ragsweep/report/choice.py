@@ -229,7 +229,7 @@ def _costs(verdict: SweepComparison, row: int, other: int, who: str) -> Iterator
         apart = verdict.costs.saves(cost, row, other) or verdict.costs.saves(cost, other, row)
         if apart and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
             ratios[cost] = ratio
-            by = factor(ratio) + _while_busy(verdict, cost, row, other)
+            by = _while_busy(verdict, cost, row, other).removeprefix(", ") or factor(ratio)
             texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({by})")
     if texts:
         yield Statement("", f"Against the {who}, it has {', '.join(texts)}.", ratios)

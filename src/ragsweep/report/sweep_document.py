@@ -16,14 +16,15 @@ from ragsweep.report.holdout import holdout_use
 from ragsweep.report.naming import first_names, rounded
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept, zero_note
+from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note, target_numbers
 from ragsweep.report.verdict import limits
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.latencies import busy_sentence
 
-INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
+INTERVALS = "in brackets: 95 % intervals"
+TOGETHER = "; those of differences (paired by question) hold for all configs together"
 """The legend for the numbers in the table."""
 TUNED = "The table is of the questions that the search used; the conclusion is based on other questions"
 """The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
@@ -76,13 +77,13 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
 def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
-    legend = [INTERVALS, *([TUNED] if found.finals else [])]
+    legend = [INTERVALS + TOGETHER * bool(found.compared), *([TUNED] if found.finals else [])]
     yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
     if by and names:
         metric = found.compared.metric if found.compared else names[0]
-        yield notes(Statement("", f"{metric} by {by}{zero_note(table.shown, by, metric)}:"))
+        yield notes(Statement("", f"{metric} by {by}:"))
         yield slice_table(table.shown, by, metric, width)
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -183,7 +183,7 @@ def _typed_headline(result: Result) -> set[str]:
 def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:
     """Make a table of a metric by slice: a row per label value that has scored questions, a column per config.
 
-    Intervals are omitted if the table would be wider than ``width``.
+    Intervals are omitted if the table would be wider than ``width``. The note explains an interval of a mean of 0.
     """
     groups = [result.summaries.groups.get(label, {}) for result in shown]
     scored = (
@@ -203,18 +203,17 @@ def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) ->
         ]
         for write in (cell, _bare)
     )
-    columns = [*first, *(full if _width([*first, *full]) <= width else bare)]
-    return Table([one.header for one in columns], _rows(columns), fitted=True)
+    if _width([*first, *full]) > width:
+        return Table([one.header for one in (*first, *bare)], _rows([*first, *bare]), fitted=True)
+    note = _zero_note(one for part in parts for one in part)
+    return Table([one.header for one in (*first, *full)], _rows([*first, *full]), note, fitted=True)
 
 
-def zero_note(shown: Sequence[Result], label: str, metric: str) -> str:
+def _zero_note(summaries: Iterable[Summary | None]) -> str:
     """Explain the first interval of a slice in which every score is 0; "" if there is no such slice."""
-    groups = (group for one in shown for group in one.summaries.groups.get(label, {}).values())
-    zeros = (found for group in groups if (found := group.get(metric)) and found.value == found.low == 0 < found.high)
-    if not (zero := next(zeros, None)):
-        return ""
-    high = number(zero.high, zero.unit)
-    return f" ({cell(zero)}: {counted(zero.n_scored, 'score')} of 0; the true mean may be up to {high})"
+    zero = next((one for one in summaries if one and one.value == one.low == 0 < one.high), None)
+    high = number(zero.high, zero.unit) if zero else ""
+    return f"{cell(zero)}: {counted(zero.n_scored, 'score')} of 0; the true mean may be up to {high}" if zero else ""
 
 
 def _rows(columns: Sequence[Column]) -> list[list[str]]:
