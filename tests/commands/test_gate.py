@@ -355,6 +355,15 @@ def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded
     assert decided(tmp_path, *named(tmp_path, same, same), "--margin", "ndcg=.02")[0] == 0
 
 
+@pytest.mark.parametrize(("signature", "last", "status"), [("sig", 0.5, 0), ("other", 0.5, 3), ("sig", 0.4, 3)])
+def test_a_config_with_equal_scores_passes_against_itself_on_a_few_questions(
+    signature: str, last: float, status: int, tmp_path: Path
+) -> None:
+    before, after = scored({"ndcg": [0.5] * 6}), scored({"ndcg": [0.5] * 5 + [last]})
+    options = named(tmp_path, changed(before, signature="sig"), changed(after, signature=signature))
+    assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == status
+
+
 @pytest.mark.parametrize(("gain", "status"), [(0.1, 0), (0.0, 1), (0.05, 3)])
 def test_a_gain_is_to_be_shown(gain: float, status: int, tmp_path: Path) -> None:
     options = pair(tmp_path, drawn(gain, 80, 0.05, 3), 80)

@@ -19,6 +19,7 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference import noninferiority
+from ragsweep.stats.inference.cluster_errors import FEW
 from ragsweep.stats.inference.matrix import FilledCandidate, Matrix, score_matrix
 from ragsweep.stats.inference.noninferiority import correct_gate
 from ragsweep.stats.inference.power import estimate_power, questions_needed
@@ -186,8 +187,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         if scope.people and not label and not math.isnan(found.low):
             judged = found
             found, labels = _correct(judged, condition, part, compared, filled.worst, scope.people)
-        if same and found.note == noninferiority.SAME:  # a config against itself cannot differ on other questions
-            found = replace(found, decision="pass")
+        equal = same and found.note in (noninferiority.SAME, FEW) and np.array_equal(*part.values)
+        if equal:  # a config against itself cannot differ on other questions
+            found = replace(found, decision="pass", note=noninferiority.SAME)
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
         needed = None if scope.spread or judged or lost else _questions_needed(condition, part, found)
