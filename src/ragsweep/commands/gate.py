@@ -282,8 +282,9 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
     for check in checks:
         yield from check.lost
         if check.label in ("", EACH) and check.found.questions < chosen:
-            where = " in both configs" if check.condition.paired else ""
-            yield f"{check.name}: {check.found.questions:,} of {chosen:,} questions have a score{where}"
+            where = " in at least one config" if check.condition.paired else ""
+            tested = f"tested on {check.found.questions:,} of {chosen:,} questions"
+            yield f"{check.name}: {tested}; the others lack a score{where}"
     sliced = {(check.label, check.condition.metric) for check in checks}
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):
