@@ -79,6 +79,15 @@ def test_a_condition_on_an_option_that_does_not_exist_is_refused(cwd: Path, cond
         read(typed, multirun=True)
 
 
+def test_misspelt_key_in_the_file_of_a_search_is_compared_with_the_keys_of_its_sweeper(cwd: Path) -> None:
+    text = "# @package _global_\ndefaults:\n  - override /hydra/sweeper: optuna\nhydra: {sweeper: {n_trails: 3}}\n"
+    write_option(cwd, "sweeps/own", text)
+    with pytest.raises(
+        ConfigError, match=r'^sweeps/own\.yaml: no key "hydra\.sweeper\.n_trails"; did you .*\.n_trials"'
+    ):
+        read(["sweeps=own"], multirun=True)
+
+
 def test_patterns_of_a_search_match_options_in_folders_on_the_search_path(cwd: Path) -> None:
     write_option(cwd / "more", "retriever/added", "defaults: [bm25]\n")
     params = "+hydra.sweeper.params.top_k={over: '3,5', when: 'retriever=glob(add*)'}"

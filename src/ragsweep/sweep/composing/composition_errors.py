@@ -121,7 +121,7 @@ def _explain_key(
     if re.match(r"hydra[./]callbacks\b", name):
         return NO_CALLBACKS
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-    template = _chosen([one for one in overrides if one != line], composer)
+    template = _chosen([one for one in overrides if one != line], composer, _file(text).removesuffix(": "))
     keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
     if "=" in line and text.startswith("Could not override") and not name.startswith("hydra/"):
         if "/" in name and (config_folder() / name).is_dir():
@@ -194,16 +194,18 @@ def options_with(key: str, folders: Iterable[Path]) -> list[str]:
     return [f"{group}={file.stem}" for file in files if having.search(file.read_text(encoding="utf-8"))]
 
 
-def _chosen(overrides: Sequence[str], composer: Composer) -> Template:
+def _chosen(overrides: Sequence[str], composer: Composer, file: str = "") -> Template:
     """Return the template composed from only those overrides that choose options.
 
-    If it cannot be composed, return the template of the default options.
+    If it cannot be composed, return the template of the default options, with the sweeper that ``file`` chooses.
     """
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         return composer.template(chosen)
     except (HydraException, OmegaConfBaseException, *_UNCHECKED):
-        return composer.template([])
+        text = Path(file).read_text(encoding="utf-8") if Path(file).is_file() else ""
+        sweepers = re.findall(r"^ *- override /?hydra/sweeper: *(\w+)", text, re.MULTILINE)
+        return composer.template([f"hydra/sweeper={sweeper}" for sweeper in sweepers])
 
 
 def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
