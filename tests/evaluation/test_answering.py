@@ -224,6 +224,7 @@ class Wrong:
         (Answer(failed=True), r"Answer\.failed must be of the type str, got True"),  # type: ignore[arg-type]
         (Answer(None, seconds=1.0), r"Answer\.text must be of the type str, got None"),  # type: ignore[arg-type]
         (Answer("a", seconds=None), r"Answer\.seconds must be of the type float, got None"),  # type: ignore[arg-type]
+        (Answer("a", seconds=-1.0), r"Answer\.seconds must not be negative, got -1\.0"),
         ("text", r"a result must be of the type ragsweep\.core\.types\.Answer, got 'text'"),
     ],
 )

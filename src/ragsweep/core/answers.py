@@ -140,7 +140,7 @@ class Answers(NamedTuple):
 
 
 def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Response]) -> str:
-    """Return a description of the first wrong type in a part's result, which must be a ``kind``; "" if all match."""
+    """Return the first wrong type or negative time or cost in a part's result, which must be a ``kind``; "" if none."""
     if not isinstance(item, kind):
         return f"a result must be of the type ragsweep.core.types.{kind.__name__}, got {item!r}"
     if isinstance(item, Response):
@@ -150,4 +150,6 @@ def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Re
         plain = value.item() if isinstance(value, np.generic) else value
         if not isinstance(plain, (int, float) if isinstance(default, float) else type(default)):
             return f"{kind.__name__}.{name} must be of the type {type(default).__name__}, got {value!r}"
+        if name in ("seconds", "money") and plain < 0:
+            return f"{kind.__name__}.{name} must not be negative, got {value!r}"
     return ""
