@@ -85,6 +85,22 @@ def test_a_label_is_not_moved_to_the_place_of_another_label_of_its_question(grad
     assert changes(verify_labels(apart, new)) == [(MOVED, Evidence("b", there.anchor))]
 
 
+def test_a_label_is_not_moved_to_the_new_place_of_a_re_encoded_label() -> None:
+    quote, old = "The alder measures 10 metres", "\u00e9\u00e9\u00e9 " + TEXT
+    labels = (Evidence("trees", quote, old.index(quote)), Evidence("gone", quote, 5))
+    found = verify_labels([Question("q", "?", evidence=labels)], corpus(trees="e\u0301e\u0301e\u0301 " + TEXT))
+    assert (len(found.renumbered), changes(found)) == (1, [(MOVED, None)])
+
+
+def test_a_label_is_not_moved_to_the_place_that_a_label_without_a_repair_still_names() -> None:
+    quote, mine, other = "It lives for years", "The old yew. {}, say some.", "The big oak. {} beside water and stones."
+    labels = tuple(Evidence(name, quote, len("The old yew. ")) for name in ("trees", "gone"))
+    old, new = corpus(trees=mine.format(quote), gone=other.format(quote)), corpus(trees=other.format(quote))
+    found = verify_labels([Question("q", "?", evidence=labels)], new, old)
+    assert [change.new for change in found.changes] == [None, None]
+    assert verify(labels[1], new, old) == [(MOVED, labels[0])]
+
+
 def test_of_two_labels_with_one_new_place_only_one_is_moved_there() -> None:
     labels, old = (Evidence("trees"), Evidence("copy", grade=2)), corpus(trees=TEXT, copy=TEXT)
     found = verify_labels([Question("q", "?", evidence=labels)], corpus(b=TEXT), old)

@@ -74,7 +74,9 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 
 def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]) -> Iterator[LabelChange]:
     """Yield the changes of a question's labels; a label is not moved to the place of another, whatever its grade."""
-    taken = {replace(label, grade=1.0) for label in question.evidence if not found[label]}
+    moving = {label for label in question.evidence if (change := found[label]) and change.kind and change.new}
+    staying = [label for label in question.evidence if label not in moving]  # valid, re-encoded or without a repair
+    taken = {replace((change and change.new) or label, grade=1.0) for label in staying for change in [found[label]]}
     for number, label in enumerate(question.evidence):
         if (change := found[label]) and change.kind:
             change = change._replace(question=question.id, number=number, old=label)
