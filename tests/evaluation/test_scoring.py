@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.results import PARTIAL
 from ragsweep.core.trust import TRUSTED
 from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Scores
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.metric_trial import find_faults
-from ragsweep.evaluation.scoring import catch_judge_errors, score_metric
+from ragsweep.evaluation.scoring import Failures, catch_judge_errors, score_metric
 from ragsweep.parts.metrics import Recall
 from ragsweep.stats.summaries import collect_scores
 from ragsweep.sweep.running.session import Session
@@ -280,3 +281,11 @@ class Penalty(Own):
 
 def test_a_judged_metric_is_tried_with_a_verdict_within_its_bounds() -> None:
     assert find_faults((Penalty(),), experiment().dataset, answered=True, routed=False) == {}
+
+
+def test_with_a_system_that_only_searches_failures_leave_the_scores_of_other_questions() -> None:
+    """A metric may score questions without their answers, for example unanswerable ones."""
+    failed = np.array(["", "", "timeout"])
+    scores = Scores(np.array([0.5, math.nan, math.nan]), np.array(["", NO_ANSWERS, "timeout"]))
+    kept = Failures(failed, failed, np.zeros(3, dtype=bool)).drop(scores)
+    assert (kept.values[0], kept.reasons.tolist()) == (0.5, ["", NO_ANSWERS, NO_ANSWERS])

@@ -117,7 +117,8 @@ class Failures(NamedTuple):
             return scores
         applies = ~np.isin(scores.reasons, list(INAPPLICABLE))
         if (scores.reasons == NO_ANSWERS).any():
-            return Scores(scores.values, np.where(applies, NO_ANSWERS, scores.reasons))
+            unasked = self.unanswered & applies
+            return Scores(np.where(unasked, np.nan, scores.values), np.where(unasked, NO_ANSWERS, scores.reasons))
         untimed = (scores.reasons == NOT_PROBED) & self.probed
         why = np.where((self.upstream == "") & untimed, self.answer, self.upstream)
         lost = (why != "") & (untimed | applies)
