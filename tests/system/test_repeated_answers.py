@@ -76,6 +76,18 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     assert not any("repetitions" in warning for warning in whole.run.warnings)
 
 
+def test_failed_repetition_does_not_make_an_unknown_price_a_failed_measurement(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    """The config was PARTIAL, and repeating the failed call could not complete it: its model has no price."""
+    good = server.answer
+    server.answer = lambda asked: "" if asked.body["seed"] == 100_000 else good(asked)
+    typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0", "llm.model=unpriced")
+    result = evaluate(stored_session(tmp_path), *typed)
+    assert result.summaries.metrics["cost_per_1000"].n_scored == 0
+    assert (result.summaries.metrics["cost_per_1000"].coverage, result.run.state) == (1.0, COMPLETE)
+
+
 def test_budget_that_ends_in_a_later_repetition_leaves_a_count_of_the_missing_ones(
     server: LlmServer, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, Rows, content_hash
-from ragsweep.core.missing import OWN_REASONS, failed
+from ragsweep.core.missing import OWN_REASONS, SKIPPED, failed
 from ragsweep.core.question_results import JudgedCases, Repetitions
 from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Question, Scores
 from ragsweep.evaluation.answering import unpacked
@@ -71,8 +71,9 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
     As in comparisons of configs, a declined repetition of an answerable question, or one with nothing to measure, gets
     the worst score (see ``worst_score``) if another repetition of the question has a score. If no repetition has a
-    score, the reason is copied from the first failed repetition or, if none failed, from the first repetition. Metrics
-    that need latency or exact search, and metrics that are quantiles, are scored only in the first view.
+    score, the reason is copied from the first repetition to which the metric does not apply (such as an unknown price,
+    but not a declined answer), else from the first failed one, else from the first. Metrics that need latency or exact
+    search, and metrics that are quantiles, are scored only in the first view.
     """
     scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.int64]]()
     for metric in metrics:
@@ -112,7 +113,8 @@ def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scor
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
     means = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
-    why = reasons[np.argmax(broken, axis=0), np.arange(reasons.shape[1])]
+    skipped = np.isin(reasons, [*(SKIPPED - OWN_REASONS)])
+    why = reasons[np.argmax(2 * skipped + broken, axis=0), np.arange(reasons.shape[1])]
     return Scores(means, np.where(count > 0, "", why).astype(np.str_)), broken.sum(axis=0)
 
 
