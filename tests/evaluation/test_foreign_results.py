@@ -7,12 +7,26 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Arrays, Corpus, Dataset, Embeddings, Floats, GoldenSet, Question, Rankings, Spans
+from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.types import (
+    NO_CHUNK,
+    Arrays,
+    Corpus,
+    Dataset,
+    Embeddings,
+    Floats,
+    GoldenSet,
+    PartTraits,
+    Question,
+    Rankings,
+    Spans,
+)
 from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
+from ragsweep.parts.retrievers import Vector
 from ragsweep.stages.executor import Executor
-from support.parts import LongestFirst, Whole, Words, built, corpus, vector
+from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
 NAN = float("nan")
 
@@ -83,6 +97,33 @@ def test_rankings_must_be_valid(positions: Any, scores: Any, fault: str) -> None
 def test_chunks_must_be_valid(spans: list[Any], fault: str) -> None:
     with pytest.raises(ConfigError, match=rf"^Cuts: .*{fault}"):
         rank(built(Words()), Cuts(*spans))
+
+
+def test_chunks_with_the_same_start_may_have_ends_in_any_order() -> None:
+    assert rank(built(Words()), Cuts((0, 0, 22), (0, 0, 7), (1, 0, 9))).positions.shape == (1, 3)
+
+
+class Cosine:
+    """Returns NaN for a query whose vector is zero."""
+
+    TRAITS = PartTraits(version="1")
+
+    def build(self, vectors: Floats) -> Arrays:
+        return {}
+
+    def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
+        with np.errstate(invalid="ignore"):
+            scores = queries / np.linalg.norm(queries, axis=1, keepdims=True) @ vectors.T
+        order = np.argsort(-scores, axis=1)[:, :depth]
+        return Rankings(order, np.take_along_axis(scores, order, axis=1))
+
+
+def test_scores_of_a_query_without_words_are_not_checked_because_its_ranking_is_emptied() -> None:
+    part, own = Vector(Letters(), Cosine(), Cosine()), built(Cosine()).spec
+    retriever = BuiltPart(part, Spec("Vector", "1", {"embedder": built(Letters()).spec, "index": own, "exact": own}))
+    parts = Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 3, 2)
+    found = Executor().get(graph(parts).ranking, ["cats on the mat", "12"])
+    assert (found.positions != NO_CHUNK).any(axis=1).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.trust import is_ours
@@ -36,10 +37,11 @@ def read_dataset(reader: DatasetReader) -> Dataset:
     return dataset
 
 
-def checked_rankings(part: object, found: object, rows: int) -> Rankings:
+def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bool_] | None = None) -> Rankings:
     """Return the rankings of ``rows`` queries that a part found; raise ConfigError, which names the part, if invalid.
 
-    Rankings by parts of ragsweep are checked only for their type.
+    Rankings by parts of ragsweep are checked only for their type. If ``kept`` (rows,) is given, the contents of other
+    rankings are not checked, because the caller replaces them.
     """
     _check_type(part, found, Rankings, "; create it with ragsweep.parts.ranking.arrange")
     assert isinstance(found, Rankings)
@@ -48,6 +50,8 @@ def checked_rankings(part: object, found: object, rows: int) -> Rankings:
     positions, scores = _integers(part, "positions", found.positions), np.asarray(found.scores)
     if positions.shape != scores.shape or positions.ndim != 2 or len(positions) != rows:
         _reject(part, f"positions have the shape {positions.shape} and scores {scores.shape} for {rows} queries")
+    if kept is not None:
+        positions, scores = positions[kept], scores[kept]
     ranked, ascending = positions != NO_CHUNK, np.sort(positions, axis=1)
     if (positions < NO_CHUNK).any():
         _reject(part, f"a position is {positions.min()}; it must be the number of a chunk, or -1 past the end")
@@ -76,7 +80,8 @@ def checked_spans(part: object, spans: object, corpus: Corpus) -> Spans:
     outside[~outside] = end[~outside] > lengths[document[~outside]]
     for n in np.flatnonzero(outside)[:1]:
         _reject(part, f"the chunk {start[n]} to {end[n]} of document {document[n]} is not within the document's text")
-    if (rows := list(zip(document.tolist(), start.tolist(), end.tolist(), strict=True))) != sorted(set(rows)):
+    starts = list(zip(document.tolist(), start.tolist(), strict=True))
+    if starts != sorted(starts) or len(set(zip(starts, end.tolist(), strict=True))) < len(starts):
         _reject(part, "chunks must be sorted by document, then by start, and none may occur twice")
     return spans
 

@@ -212,9 +212,10 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
             found = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
-            found = checked_rankings(search, found, len(rows))
             # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
-            return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
+            kept = query_vectors.any(axis=1)
+            found = checked_rankings(search, found, len(rows), kept)
+            return pad_where_not(kept[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
         return replace(self._retrieve(rule, (index, embeddings, queries), compute, label), check=key_check(search))
