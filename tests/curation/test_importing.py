@@ -291,6 +291,16 @@ def test_passages_in_later_rows_of_an_unanswerable_question_are_no_evidence(tmp_
     assert (entry["answerable"], entry.get("evidence")) == (False, None)
 
 
+def test_a_column_of_another_name_may_state_which_questions_are_answerable(tmp_path: Path) -> None:
+    file, columns = tmp_path / "given.csv", {"id": "nr", "question": "Frage", "answerable": "Answerable"}
+    file.write_text("nr,Frage,Answerable\n1,How tall?,no\n2,How old?,yes\n3,How wide?,\n")
+    found = import_file(file, "auto", CORPUS, columns)
+    assert [one.get("answerable", True) for one in found.entries] == [False, True, True]
+    file.write_text("nr,Frage,Answerable\n1,How tall?,maybe\n")
+    with pytest.raises(InputError, match=r'given\.csv:2: "answerable" is "maybe", not true or false'):
+        import_file(file, "auto", CORPUS, columns)
+
+
 def test_passages_of_an_unanswerable_question_are_no_evidence(tmp_path: Path) -> None:
     record = {"id": "q1", "question": HOW_TALL, "answerable": False, "reference": "", "contexts": [ALDER]}
     for found in (imported(tmp_path, [record]), table(tmp_path, [record])):

@@ -250,7 +250,10 @@ def recognise(path: Path, columns: Iterable[str]) -> str:
 
 
 COLUMNS = {
-    **{name: name for name in ("id", "question", "reference", "keywords", PASSAGES, "category", "weight", "notes")},
+    **{
+        name: name
+        for name in ("id", "question", "answerable", "reference", "keywords", PASSAGES, "category", "weight", "notes")
+    },
     "documents": "reference_context_ids",
 }
 """Role that ``format=columns`` can assign to a field -> the name by which the field is read."""
