@@ -232,3 +232,15 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         "cannot be combined with --questions": [runs[0], "--questions", "40", "--repeat", runs[0]],
         "rebaseline": runs[:2],
     }, "--path", str(tmp_path))  # fmt: skip
+
+
+def test_power_of_a_sweep_in_which_nothing_simulated_is_detected_is_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draws = np.random.default_rng(3).beta(0.3, 0.3, (6, 10)).tolist()
+    results = [scored({"ndcg": one}, name=f"#{n} k={n}", parameters={"k": f"{n}"}) for n, one in enumerate(draws, 1)]
+    record_sweep(tmp_path, "a" * 32, *results)
+    runs = ["aaaa#1", "aaaa#2", "--path", str(tmp_path)]
+    _, (row,) = told(capsys, *runs)
+    assert (row["detectable"], row["note"]) == (None, "")
+    assert "detects no simulated difference among the 6 configs" in " ".join(output(capsys, power, *runs).split())

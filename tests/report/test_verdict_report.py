@@ -12,7 +12,7 @@ from ragsweep.report.document import texts
 from ragsweep.report.page import charts
 from ragsweep.report.sweep_document import conclusion_statements
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.verdict import change, limits
+from ragsweep.report.verdict import change, detectable, limits, size
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison
 from ragsweep.stats.conclude import conclude
@@ -164,3 +164,20 @@ def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_ev
         ]  # fmt: skip
         said = f"{METRIC} applies to 100 of 109 questions (9: {why})" in " ".join(texts(limits(compared(lacking))))
         assert said == counted
+
+
+def test_a_difference_that_is_detectable_between_two_configs_alone_is_stated() -> None:
+    """With ten questions, gains widen the spread so much that six configs have no detectable difference."""
+
+    def stated(seed: int) -> str:
+        draws = np.random.default_rng(seed).beta(0.3, 0.3, (6, 10))
+        verdict = compared([one_metric(f"#{n} k={n}", scores) for n, scores in enumerate(draws)])
+        (one,), power = detectable(verdict), verdict.power
+        assert np.isnan(power.typical)
+        assert (" between two. Smaller ones are often missed." in one.text) == (not np.isnan(power.alone))
+        assert np.isnan(power.alone) or f"one of {size(verdict, power.alone)} between two" in one.text
+        return one.text
+
+    nothing = "With 10 questions, no simulated difference is detected with 80 % power among 6 configs"
+    assert [stated(seed).startswith(nothing) for seed in (3, 16)] == [True, True]
+    assert [stated(seed).endswith("6 configs.") for seed in (16, 3)] == [True, False]

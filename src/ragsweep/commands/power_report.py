@@ -117,15 +117,16 @@ def _compared(siblings: int, configs: int) -> str:
 
 def _cells(row: Row, compared: str) -> list[str]:
     unit = row["unit"]
-    if math.isnan(row["detectable"]):
+    if row["note"]:
         return [row["metric"], row["note"], "", ""]
     alone, least = (_least(row[key], unit, row["ratios"]) for key in ("detectable_alone", "detectable"))
-    alone = f"; between only two configs, {alone} or more"
+    alone = "" if math.isnan(row["detectable_alone"]) else f"; between only two configs, {alone} or more"
+    shown = "no simulated difference" if math.isnan(row["detectable"]) else f"differences of {least} or more"
     needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
     clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
     return [
         row["metric"],
-        f"detects differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
+        f"detects {shown}" + (f" among {compared}{alone}" if compared else ""),
         f"to detect {_size(row['effect'], unit)}: {needed} questions",
         f"has {row['questions']:,}{clusters}",
     ]

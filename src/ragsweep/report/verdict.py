@@ -84,17 +84,17 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the smallest difference that is detected with 80 % power; nothing if it is unknown."""
+    """Yield a sentence on the smallest difference that is detected with 80 % power, unless the power has a note."""
     power, configs = verdict.power, len(verdict.matrix.configs)
-    if math.isnan(power.typical):
+    if power.note:
         return
-    least, alone = (size(verdict, value) for value in (power.typical, power.alone))
+    least, alone = ("" if math.isnan(value) else size(verdict, value) for value in (power.typical, power.alone))
     clusters = f" in {power.clusters:,} clusters (by document)" if power.clusters < power.questions else ""
-    among = f" among {configs:,} configs, and one of {alone} between two" if configs > 2 else ""
-    text = (
-        f"With {power.questions:,} questions{clusters}, a true difference of {least} is detected with 80 % power"
-        f"{among}. Smaller ones are often missed."
-    )
+    between = f", and one of {alone} between two" if alone else ""
+    among = f" among {configs:,} configs{between}" if configs > 2 else ""
+    what = f"a true difference of {least}" if least else "no simulated difference"
+    smaller = " Smaller ones are often missed." if least or alone else ""
+    text = f"With {power.questions:,} questions{clusters}, {what} is detected with 80 % power{among}.{smaller}"
     yield Statement("", text, {"detectable": plain_size(verdict, power.typical), "questions": power.questions})
 
 
