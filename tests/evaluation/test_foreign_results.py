@@ -188,3 +188,16 @@ def test_datasets_must_have_texts_and_unique_ids(reader: Reads, fault: str) -> N
 def test_valid_dataset_is_returned() -> None:
     reader = Reads(["a", "b"], ["x", "y"], ONE, TWO)
     assert read_dataset(reader) is reader.dataset
+
+
+class Takes(Words):
+    """Removes the queries from the list as it answers them."""
+
+    def retrieve(self, index: Any, queries: Any, depth: int) -> Rankings:
+        found = super().retrieve(index, queries, depth)
+        queries.clear()
+        return found
+
+
+def test_a_retriever_may_change_its_list_of_queries() -> None:
+    assert np.array_equal(rank(built(Takes())).positions, rank(built(Words())).positions)

@@ -167,7 +167,7 @@ class _Stages:
         index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            found = checked_rankings(part, part.retrieve(work.get(index), rows, depth), len(rows))
+            found = checked_rankings(part, part.retrieve(work.get(index), list(rows), depth), len(rows))
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
