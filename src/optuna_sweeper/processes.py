@@ -15,7 +15,7 @@ LAPSE = 90.0
 """Seconds without a heartbeat after which a process on another machine is considered dead."""
 
 Work = TypeVar("Work", contravariant=True)
-"""The type by which a `Liveness` identifies a piece of work."""
+"""The type by which a `Liveness` identifies a unit of work."""
 
 
 class Holder(NamedTuple):

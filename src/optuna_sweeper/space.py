@@ -260,12 +260,12 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
 
 
 def read_condition(line: str, where: str, loader: ConfigLoader | None) -> ParentCondition:
-    """Read a condition such as ``parent=value``. Raises HydraException for one that does not name values."""
+    """Read a condition such as ``parent=value``. Raises HydraException for infinitely many values."""
     where = f"{where}.when"
     override = parse_override(line, where, loader)
     domain = read_domain(override, where) if override.is_sweep_override() else Categorical((value_text(override),))
     if domain.count == math.inf:
-        raise HydraException(f'{where}: must name values, got "{line}"; write PARENT=VALUE or PARENT=VALUE,VALUE')
+        raise HydraException(f'{where}: must list values (PARENT=VALUE or PARENT=VALUE,VALUE), got "{line}"')
     return ParentCondition(override.get_key_element(), tuple(domain.listed()))
 
 

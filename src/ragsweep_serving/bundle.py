@@ -103,7 +103,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Return the bundle in a folder; verify its files and raise InputError as ``read_manifest`` does."""
+        """Verify and return the bundle in a folder. Raises InputError as ``read_manifest`` does."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]

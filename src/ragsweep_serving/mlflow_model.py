@@ -34,8 +34,8 @@ class ShippedConfig(PythonModel):
     ):
         """Return a row for each question: query, context, answer, abstained, failed, tokens and milliseconds.
 
-        If the question or the history is invalid, or if the search fails, the row has no answer, and ``failed`` is the
-        reason.
+        If the question or the history is invalid, or if the search fails, the row has no answer, and ``failed``
+        contains the reason.
         """
         return [self._row(row.get("question"), row.get("history")) for row in model_input.to_dict("records")]
 

@@ -88,7 +88,7 @@ OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 
 
 def failed(reason: str) -> bool:
-    """Return whether a reason means that a measurement failed: it is neither "" nor in ``SKIPPED`` or ``UNDEFINED``."""
+    """Return whether a measurement failed: ``reason`` is neither "" nor in ``SKIPPED`` or ``UNDEFINED``."""
     return bool(reason) and reason not in SKIPPED and reason not in UNDEFINED
 
 

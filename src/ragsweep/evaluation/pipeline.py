@@ -267,7 +267,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Return the node that reorders candidates by the reranker's scores; without candidates, ``first`` itself."""
+        """Return the node that reorders candidates by the reranker's scores, or ``first`` if there are none."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first

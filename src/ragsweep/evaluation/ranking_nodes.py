@@ -61,7 +61,7 @@ def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, ch
 
 
 def drop_scores(found: Node, part: Any) -> Node:
-    """Make the node that drops chunks below the ``min_score`` of a retriever; without one, return ``found`` itself."""
+    """Make the node that drops chunks below a retriever's ``min_score``, or return ``found`` if there is none."""
     least: float | None = part.min_score if "min_score" in traits_of(part).filtering else None
     if least is None:
         return found

@@ -128,8 +128,8 @@ def write_run(
     Each question has a list of ``documents``, the best first; ``scores`` (single precision) are those of all lists, one
     after another. They are rounded to six significant digits. A score that is then not below its predecessor in the
     list is lowered to the next single-precision number below this predecessor, so every tool keeps our order of ties.
-    White space in ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores
-    every id. The last field, ``tag``, names the system.
+    White space and existing percent codes in ids are percent-encoded, so that ``urllib.parse.unquote`` restores every
+    id. The last field, ``tag``, names the system.
     """
     lengths = [len(row) for row in documents]
     written = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))

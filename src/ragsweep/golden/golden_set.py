@@ -64,14 +64,14 @@ class RawGoldenSet(NamedTuple):
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
     """Check questions and labels against the corpus, draw a sample, and return it as a golden set.
 
-    If ``selection.unknown`` is "drop", unusable labels are omitted and counted, and so are questions that lose all of
-    their labels. ``repeated_passages`` is stored in the result.
+    If ``selection.unknown`` is "drop", unusable labels, and questions that lose all of their labels, are omitted and
+    counted. ``repeated_passages`` is stored in the result.
 
     Raises:
         InputError: A question that is unanswerable or needs no retrieval has relevant evidence; a question has the same
         label twice; only some questions have a weight; no questions remain; or, if ``selection.unknown`` is "error", a
         label is unusable: it names an unknown question or document, or its anchor does not occur in the document, does
-        not begin at the label's ``start``, or occurs several times while the label has no ``start``.
+        not begin at the label's ``start``, or occurs several times and the label has no ``start``.
     """
     for check in (_check_labels, _check_weights):
         faults = Faults()

@@ -70,7 +70,7 @@ def _kind(path: Path, faults: Faults) -> type:
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
     """Return the rows of a Parquet file or folder, without the index of pandas; [] after a fault.
 
-    Values of types that JSON lacks, such as dates, are converted to strings, and so are bytes in UTF-8. Other bytes
+    Values of types that JSON lacks, such as dates, and bytes in UTF-8 are converted to strings. Other bytes
     become an object, which is a fault wherever a string is required.
     """
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]

@@ -37,7 +37,7 @@ _UNREAD = frozenset((
 def decoded(value: Any) -> Any:
     """Return the list or object that a string contains in JSON or Python syntax; return any other value unchanged.
 
-    Sets become lists, and so do tuples that contain a string, a list or an object. Raises ValueError for lists and
+    Sets, and tuples that contain a string, a list or an object, become lists. Raises ValueError for lists and
     objects nested deeper than DEEPEST levels, and for a string that looks like a list or an object but cannot be
     parsed. Such a string may be cut off, may be the text of a numpy array, or may have two string literals without a
     comma between them, which Python would join.

@@ -117,7 +117,7 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequence[Doubles], depth: int) -> Rankings:
     """Rank chunks by the sum of their shares; ``shares`` holds one array (questions, depth of the leg) per leg.
 
-    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), in order of position. The
+    Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), ordered by position. The
     column contains the share of every leg, which is 0 if the leg did not find the chunk. The chunks of a leg with
     weight 0 count as padding.
     """

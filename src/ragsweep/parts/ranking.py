@@ -51,7 +51,7 @@ def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.
 def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
     """Return the columns of the ``depth`` highest scores of every row (all, if there are fewer), best first.
 
-    Equal scores are in order of column.
+    Ties are ordered by column.
     """
     bits = (0.0 - scores).view(np.int32)  # 0.0 - x is never -0.0, whose bits differ from those of 0.0
     flips = bits >> 31
@@ -68,7 +68,7 @@ def best_chunks(scores: NDArray[Any], depth: int) -> tuple[Integers, Floats]:
     """Return the positions and scores of the best chunks of one question, best first, without padding.
 
     ``scores`` (chunks,) holds the scores of all chunks. At most ``depth`` chunks are returned, and only those that
-    score above 0; there may be none. Equal scores are in order of position.
+    score above 0; there may be none. Ties are ordered by position.
     """
     kept = scores.astype(np.float32)
     chunks = np.flatnonzero(kept > 0)

@@ -60,8 +60,8 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
     ``scores`` (pairs,) holds the reranker's scores for the chunks of all heads, row by row, without padding. Chunks
-    after the head keep their ranks and scores; if ``min_score`` is set, they are dropped, and so are chunks of the head
-    that score lower. The returned scores of the head are the scores that determine its order (mixed scores if ``mix``
+    after the head keep their ranks and scores; if ``min_score`` is set, they and chunks of the head that score lower
+    are dropped. The returned scores of the head are the scores that determine its order (mixed scores if ``mix``
     is above 0).
     """
     head = ranking.first(how.candidates)

@@ -131,7 +131,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
     """Record the holdout of a result's golden set and, if the result was measured on this holdout, one use.
 
-    A sweep counts as one use, and so does each evaluation of a single config. The evaluation of a search's finalists
+    A sweep and each evaluation of a single config count as one use each. The evaluation of a search's finalists
     counts as one use, and each repetition of it after more trials counts as another.
     """
     golden = facts.undivided

@@ -88,7 +88,7 @@ def partial_note(result: Result) -> str:
 
 
 def target_numbers(result: Result, target: TargetResult) -> tuple[str, str, str]:
-    """Format the value, threshold and ideal of a target in the unit of its metric; without an ideal, the last is ""."""
+    """Format the value, threshold and ideal of a target in the unit of its metric. A missing ideal is ""."""
     summary = result.summaries.metrics.get(target.metric)
     unit = summary.unit if summary else ""
     ideal = "" if target.ideal is None else number(target.ideal, unit)

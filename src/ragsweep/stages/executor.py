@@ -230,7 +230,7 @@ class Executor:
         return table.take(rows)
 
     def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
-        """Compute and keep the missing rows; after a failed call, divide them until every failing row is isolated.
+        """Compute and store the missing rows; divide those of a failed call until every failing row is isolated.
 
         A failing row gets the value that ``Node.failed`` returns; if the node has none, CallFailed is raised. Larger
         pieces are computed first, so that successes between the failures keep the service's circuit breaker closed.

@@ -1,4 +1,4 @@
-"""Name this machine, and measure its current speed with a fixed piece of work."""
+"""Name this machine, and measure its current speed with a fixed workload."""
 
 import math
 import os
@@ -39,7 +39,7 @@ def _material() -> tuple[Doubles, list[str]]:
 
 
 def time_fixed_work() -> float:
-    """Run a fixed piece of work, about 1 ms of numpy and Python on one core; return how many seconds it took."""
+    """Run a fixed workload, about 1 ms of numpy and Python on one core; return how many seconds it took."""
     numbers, words = _material()
     begin = time.perf_counter()
     for _ in range(4):

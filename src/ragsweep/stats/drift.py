@@ -91,9 +91,9 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson's method (1934), with the sample's effective number of questions.
 
-    With this number of questions, the binomial variance equals the variance by clusters. The number is at least that of
+    With this number of questions, the binomial variance equals the clustered variance. The number is at least that of
     ``independent`` questions, and at most the effective number without clusters. It equals the number of independent
-    questions if the share is 0 or 1 or all clusters have the same mean, because the variance by clusters is then
+    questions if the share is 0 or 1 or all clusters have the same mean, because the clustered variance is then
     unknown.
     """
     from scipy.special import betaincinv

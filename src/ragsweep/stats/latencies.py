@@ -22,7 +22,7 @@ CALLED = frozenset({"generate", "query"})
 def slowness(result: Result) -> float:
     """Return the factor by which the machine was slower than an idle one while a config's latency was measured.
 
-    Timed calls of a stage alternate with a fixed piece of work, whose mean time is divided by its shortest time on
+    Timed calls of a stage alternate with a fixed workload, whose mean time is divided by its shortest time on
     similar machines. The result is the mean of this ratio over the stages, weighted by the stages' mean latencies; NaN
     if no stage was measured in this way.
     """

@@ -66,7 +66,7 @@ class Prepared:
 def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
     """Check the form of all configs of a command, and the settings that they must share; return the human labels.
 
-    No dataset and no model is loaded. Raises ConfigError for an invalid setting, and InputError for unreadable labels.
+    No dataset or model is loaded. Raises ConfigError for an invalid setting, and InputError for unreadable labels.
     """
     for values in configs:
         check_form(values, main_config())

@@ -59,7 +59,7 @@ def collect(
 
 
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
-    """Check the shapes and dtypes of rankings of ``chunks`` chunks, and the order of each row.
+    """Check the shapes and dtypes of rankings over ``chunks`` chunks, and the order of each row.
 
     A row must be sorted by descending score, then by position. Its positions must be distinct and in range, its scores
     must be finite, and padding must be at its end, with the score -inf. Raises AssertionError otherwise.

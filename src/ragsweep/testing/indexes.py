@@ -49,7 +49,7 @@ class VectorIndexContract(RankingContract):
         assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """Check the rankings of an index without vectors, and of an index of one vector."""
+        """Check the rankings of an index without vectors, and of an index with one."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
             rankings = part.search(part.build(vectors), vectors, self.queries(), 3)

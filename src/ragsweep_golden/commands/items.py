@@ -145,7 +145,7 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     ids = {row.where: str(row.values.get("id", row.values.get("_id"))) for row in read_rows(golden, faults)}
     places = {unicodedata.normalize("NFC", name): where for where, name in ids.items()}  # as in the sweeps
     for name in sorted(chosen - places.keys()):
-        faults.add(str(golden), f'no line has the id "{name}" of the sweeps; --golden must be their golden set')
+        faults.add(str(golden), f'no line has the id "{name}"; --golden must be the golden set of the sweeps')
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
         made = next_step("verify", golden, "corpus=FOLDER", "out=NEW.jsonl")

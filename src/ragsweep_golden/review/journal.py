@@ -124,7 +124,7 @@ def _check_line(row: Row) -> None:
         if not is_grade(row.values.get("grade")):
             row.fault(f'"grade" is not a whole number from {GRADES[0]} to {GRADES[-1]}')
     elif action not in (ACCEPT, REJECT, EDIT):
-        row.fault(f'"action" is "{action[:40]}"; known are {ACCEPT}, {REJECT} and {EDIT}')
+        row.fault(f'"action" must be {ACCEPT}, {REJECT} or {EDIT}, got "{action[:40]}"')
     elif action == EDIT:
         row.filled_text("question"), row.given_text("reference")
 

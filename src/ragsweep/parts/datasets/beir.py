@@ -82,7 +82,7 @@ class Beir:
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
     """Map the text of each query to the ids of the documents that have the same id as a query with this text.
 
-    Documents that are relevant to a query with this text are omitted, and so are texts for which no document remains.
+    Documents that are relevant to a query with this text, and texts for which no document remains, are omitted.
     """
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)

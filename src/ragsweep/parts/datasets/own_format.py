@@ -48,7 +48,7 @@ class Folder:
     """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder and its subfolders, and a golden set.
 
     The id of a page is its path relative to the folder. Symbolic links are skipped. Pages whose id matches a pattern in
-    ``exclude`` are ignored, and so are files and folders whose name begins with a dot.
+    ``exclude``, and files and folders whose name begins with a dot, are ignored.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

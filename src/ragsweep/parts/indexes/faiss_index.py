@@ -109,8 +109,7 @@ class Flat:
 
     The rounding errors of inner products in float32 depend on the other queries of a batch. These products therefore
     only select candidates: all vectors that could belong to the ranking, given the bound on the errors. The candidates
-    are scored again in float64, so that a ranking never depends on other queries, and equal vectors are in order of
-    position.
+    are scored again in float64, so that a ranking never depends on other queries, and ties are ordered by position.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

@@ -37,7 +37,7 @@ def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
 
 
 def sample(vectors: Floats, size: int) -> Floats:
-    """Return ``size`` vectors drawn with a fixed seed, in order of position, or all vectors if there are fewer."""
+    """Return ``size`` vectors drawn with a fixed seed, ordered by position, or all vectors if there are fewer."""
     chosen = np.arange(len(vectors))
     if size < len(vectors):
         chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
@@ -45,7 +45,7 @@ def sample(vectors: Floats, size: int) -> Floats:
 
 
 def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int64], depth: int) -> Rankings:
-    """Return rankings of the candidates by inner product, cut or padded to ``depth``; ties are in order of position.
+    """Return rankings of the candidates by inner product, cut or padded to ``depth``; ties are ordered by position.
 
     ``candidates`` (queries, number) holds positions in any order, each once per row; negative positions are padding.
     Products are computed in float64 and rounded to float32. The score of a query and a vector depends only on this

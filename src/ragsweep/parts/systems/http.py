@@ -40,8 +40,8 @@ class Http(ServiceSettings):
     ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
     :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
     a stream of events, the strings at a path are joined. If the path ``answer`` contains ``choices[0]``, an answer
-    whose ``finish_reason`` states that it is truncated, withheld or aborted counts as failed, and so does a message
-    without text, such as one with a ``refusal``.
+    fails if its ``finish_reason`` states that it is truncated, withheld or aborted, or if its message has no text (for
+    example, only a ``refusal``).
     """
 
     TRAITS = replace(ServiceSettings.TRAITS.with_operational(*FURTHER), version="3")

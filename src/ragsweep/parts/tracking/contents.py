@@ -68,7 +68,7 @@ def exists(connection: Connection, run_id: str) -> bool:
 def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
     """Reopen an existing run: set it to RUNNING, and set its name and tags; return the run.
 
-    Tags of its earlier outcome are removed, and so are artifacts that a killed process left unfinished.
+    Tags of its earlier outcome, and artifacts that a killed process left unfinished, are removed.
     """
     from mlflow.entities import RunTag
     from mlflow.exceptions import MlflowException

@@ -1,4 +1,4 @@
-"""The document of a sweep's page: texts, tables, charts and questions."""
+"""The content of a sweep's page: texts, tables, charts and questions."""
 
 import math
 from collections.abc import Iterator
@@ -198,7 +198,7 @@ def _history(view: PageView) -> Iterator[Block]:
         return
     note = (
         f"The best config of each sweep on these questions, by its mean {view.metric}; bars are 95 % intervals."
-        " Everything but the questions may have changed, and the best of several configs looks better than it is."
+        " Everything but the questions may have changed, and the best of several means is biased upwards."
     )
     yield chart(charts.history(past, view.metric), note)
     header = ["sweep", "when", "swept", ">configs", "best", f">{view.metric}"]

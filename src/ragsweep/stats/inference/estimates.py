@@ -19,8 +19,8 @@ class Differences:
     """The differences of configs from the baseline: one number per config, in the metric's unit and direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
-    bound intervals that hold simultaneously for all configs at ``LEVEL``; ``standard_error`` is that of each single
-    difference, by clusters.
+    are the ends of intervals that hold simultaneously for all configs at ``LEVEL``. ``standard_error`` is the
+    clustered standard error of each difference.
     ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation of the
     differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
     reason.

@@ -69,7 +69,7 @@ def find_variation(metric: str) -> tuple[str, Variation]:
         if name == metric or name.partition("_at_")[0] == family:
             return name, variation
     raise ConfigError(
-        f'--metric: the variation of "{metric}" was not measured{nearest(metric, MEASURED)}; name a pilot RUN instead'
+        f'--metric: the variance of "{metric}" was not measured{nearest(metric, MEASURED)}; name a pilot RUN instead'
     )
 
 

@@ -201,7 +201,7 @@ def _error(sums: Doubles, difference: float) -> float:
 def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
     """Return the probable divisions of the ``observed`` means, which are in descending order, into two groups.
 
-    A priori, every size of the upper group is equally probable, and so is every subset of a given size; but only the
+    A priori, every size of the upper group, and every subset of a given size, is equally probable; but only the
     subsets with the highest means are computed. The distance between the groups has a normal prior, whose standard
     deviation is the largest of ``SPREADS``. Logarithms of densities are multiplied by the share of errors that is
     ``independent``. Equal means are never in different groups; if there are just two configs, they are one group.

@@ -1,4 +1,4 @@
-"""Write outcomes of jobs: first to the ledger, then to the tracker, which may be unreachable, and to the terminal."""
+"""Write job outcomes: first to the ledger, then to the tracker, which may be unreachable, and to the terminal."""
 
 from __future__ import annotations
 

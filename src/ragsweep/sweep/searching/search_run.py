@@ -246,7 +246,7 @@ class Search(Multirun):
     def leave(self, sweep: Sweep) -> str:
         """Release this process's claim on a search that another process has concluded or will conclude.
 
-        Return a message for the user; "", without releasing the claim, if this process must conclude the search.
+        Return a message for the user, or "" if this process must conclude the search and thus keeps the claim.
         """
         claims = self.ledger.claims
         others = claims.others(sweep.id)
