@@ -79,8 +79,10 @@ def test_a_condition_on_an_option_that_does_not_exist_is_refused(cwd: Path, cond
         read(typed, multirun=True)
 
 
-def test_misspelt_key_in_the_file_of_a_search_is_compared_with_the_keys_of_its_sweeper(cwd: Path) -> None:
-    text = "# @package _global_\ndefaults:\n  - override /hydra/sweeper: optuna\nhydra: {sweeper: {n_trails: 3}}\n"
+@pytest.mark.parametrize("sweeper", ["optuna", '"optuna"'])
+def test_misspelt_key_in_the_file_of_a_search_is_compared_with_the_keys_of_its_sweeper(cwd: Path, sweeper: str) -> None:
+    chosen = f"defaults:\n  - override /hydra/sweeper: {sweeper}\n"
+    text = f"# @package _global_\n{chosen}hydra: {{sweeper: {{n_trails: 3}}}}\n"
     write_option(cwd, "sweeps/own", text)
     with pytest.raises(
         ConfigError, match=r'^sweeps/own\.yaml: no key "hydra\.sweeper\.n_trails"; did you .*\.n_trials"'

@@ -204,7 +204,7 @@ def _chosen(overrides: Sequence[str], composer: Composer, file: str = "") -> Tem
         return composer.template(chosen)
     except (HydraException, OmegaConfBaseException, *_UNCHECKED):
         text = Path(file).read_text(encoding="utf-8") if Path(file).is_file() else ""
-        sweepers = re.findall(r"^ *- override /?hydra/sweeper: *(\w+)", text, re.MULTILINE)
+        sweepers = re.findall(r"^ *- override /?hydra/sweeper: *[\"']?(\w+)", text, re.MULTILINE)
         return composer.template([f"hydra/sweeper={sweeper}" for sweeper in sweepers])
 
 
