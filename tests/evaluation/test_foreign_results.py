@@ -1,6 +1,8 @@
 """An invalid result of someone's own part is an error that names the class and the fault, not a wrong score."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import Vector
 from ragsweep.stages.executor import Executor
+from ragsweep.stages.store import Store
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
 
 NAN = float("nan")
@@ -140,22 +143,37 @@ def test_scores_of_a_reranker_must_be_finite_and_one_per_pair(scores: Any, fault
         rank(built(Words()), None, Scores(scores))
 
 
+def spoiled(embed: Callable[[Sequence[str]], Embeddings], factor: float) -> Callable[[Sequence[str]], Embeddings]:
+    def multiplied(texts: Sequence[str]) -> Embeddings:
+        found = embed(texts)
+        return found._replace(vectors=found.vectors * factor)
+
+    return multiplied
+
+
 @pytest.mark.parametrize("side", ["documents", "queries"])
 def test_vectors_must_be_finite(side: str) -> None:
     retriever = vector()
     embedder = retriever.value.embedder
-    documents, queries = embedder.embed_documents, embedder.embed_queries
-
-    def spoil(texts: Sequence[str]) -> Embeddings:
-        found: Embeddings = documents(texts)
-        return found._replace(vectors=found.vectors * NAN)
-
+    queries = embedder.embed_queries
     if side == "documents":
-        embedder.embed_documents = spoil
+        embedder.embed_documents = spoiled(embedder.embed_documents, NAN)
     else:
         embedder.embed_queries = lambda texts: queries(texts) * NAN
     with pytest.raises(ConfigError, match=r"^Letters: .*not finite"):
         rank(retriever)
+
+
+def test_invalid_vectors_are_not_stored(tmp_path: Path) -> None:
+    """The part's version need not change once the fault is corrected."""
+    for factor in (NAN, 1.0):
+        retriever, executor = vector(), Executor()
+        embedder = retriever.value.embedder
+        embedder.embed_documents = spoiled(embedder.embed_documents, factor)
+        executor.store = Store(tmp_path, print)
+        parts = Parts(corpus(), built(Whole()), retriever, built(NoReranker()), 3, 2)
+        with pytest.raises(ConfigError, match="not finite") if factor != 1.0 else nullcontext():
+            assert executor.get(graph(parts).ranking, ["cats"]).lengths.tolist() == [3]
 
 
 class Reads:

@@ -1,6 +1,7 @@
 """Check the results of parts from other packages: an invalid result would give wrong scores instead of an error."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -8,7 +9,18 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.trust import is_ours
-from ragsweep.core.types import NO_CHUNK, Corpus, Dataset, DatasetReader, Floats, Question, Rankings, Spans
+from ragsweep.core.types import (
+    NO_CHUNK,
+    Corpus,
+    Dataset,
+    DatasetReader,
+    Embedder,
+    Embeddings,
+    Floats,
+    Question,
+    Rankings,
+    Spans,
+)
 
 
 def read_dataset(reader: DatasetReader) -> Dataset:
@@ -97,6 +109,15 @@ def checked_floats(part: object, values: Any, rows: int, dimensions: int) -> Flo
         if not np.isfinite(values).all():
             _reject(part, "an array has values that are not finite (NaN or infinite)")
     return values  # type: ignore[no-any-return]
+
+
+def embed_checked(embedder: Embedder, texts: Sequence[str]) -> Embeddings:
+    """Embed the texts of chunks; raise ConfigError, which names the embedder, if the vectors are invalid."""
+    embedded = embedder.embed_documents(texts)
+    if not is_ours(embedder):
+        _check_type(embedder, embedded, Embeddings)
+    checked_floats(embedder, embedded.vectors, len(texts), 2)
+    return embedded
 
 
 def _integers(part: object, name: str, values: Any) -> np.ndarray:

@@ -30,7 +30,7 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, Parts, corpus_node
 from ragsweep.evaluation.evidence import COUNTING, count_tokens
-from ragsweep.evaluation.foreign_results import checked_floats, checked_rankings, checked_spans
+from ragsweep.evaluation.foreign_results import checked_floats, checked_rankings, checked_spans, embed_checked
 from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.evaluation.ranking_nodes import (
     Pair,
@@ -179,9 +179,7 @@ class _Stages:
         check = key_check(embedder)
 
         def embed_all(work: StageContext) -> Embeddings:
-            embedded = embed_chunks(work, embedder, self._read_chunks(work))
-            checked_floats(embedder, embedded.vectors, len(embedded.tokens), 2)
-            return embedded
+            return embed_chunks(work, partial(embed_checked, embedder), self._read_chunks(work))
 
         embeddings = self._whole("embed", spec, (self.corpus, self.chunks), embed_all, Embeddings, check=check)
         if all(embeddings.address != known.address for known in self.embeddings):

@@ -29,15 +29,15 @@ SHARD = 256
 """Number of chunks per shard; it is fixed, so that the batches of a model do not depend on settings."""
 
 
-def embed_chunks(work: StageContext, embedder: Any, chunks: Chunks) -> Embeddings:
-    """Return the embeddings of all chunks, in chunk order."""
+def embed_chunks(work: StageContext, embed: Callable[[Sequence[str]], Embeddings], chunks: Chunks) -> Embeddings:
+    """Return the embeddings of all chunks, in chunk order; ``embed`` returns those of the texts of one shard."""
     columns: list[np.ndarray] = []
-    for rows, shard in _shards(work, embedder.embed_documents, chunks):
+    for rows, shard in _shards(work, embed, chunks):
         if not columns:
             columns = [work.space((len(chunks), *column.shape[1:]), column.dtype) for column in shard]
         for column, values in zip(columns, shard, strict=True):
             column[rows] = values
-    return Embeddings(*columns) if columns else embedder.embed_documents([])
+    return Embeddings(*columns) if columns else embed([])
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, chunks: Chunks) -> TokenVectors:
