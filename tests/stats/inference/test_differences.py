@@ -182,6 +182,16 @@ def test_ratios_do_not_depend_on_the_unit_and_need_amounts_above_0() -> None:
     assert plain.low[1] == compare_with_baseline(matrix(amounts), 0).low[1]
 
 
+def test_a_ratio_that_only_another_config_prevents_has_a_note_on_other_configs() -> None:
+    amounts = np.exp(np.random.default_rng(3).normal(0, 1, (3, 40)))
+    amounts[2, 0] = 0.0
+    others = [
+        ["of other configs" in note for note in compare_amounts(matrix(amounts), row, "ms").notes] for row in (0, 2)
+    ]
+    assert others == [[False, True, False], [False, False, False]]
+    assert "some values are 0 or less" in compare_amounts(matrix(amounts), 0, "ms").notes[2]
+
+
 def test_scores_of_a_scale_with_two_ends_are_no_amounts() -> None:
     above = Matrix(np.array([[40.0, 60.0], [50.0, 90.0]]), np.arange(2), ("a", "b"), ("q0", "q1"))
     assert [has_ratios(above, unit) for unit in ("ms", "%", "points", "")] == [True, False, False, False]

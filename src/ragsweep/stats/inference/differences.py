@@ -30,7 +30,7 @@ REFERENCE = "the reference"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, but the exact tests do not confirm it"
-NO_RATIO = "some values are 0 or less, so there is no ratio: the interval assumes no long tail"
+NO_RATIO = "some values{of} are 0 or less, so there is no ratio: the interval assumes no long tail"
 
 
 def compare_with_baseline(
@@ -89,7 +89,9 @@ def compare_amounts(
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
         return replace(found, ratios=has_ratios(matrix, unit))
-    notes = [f"{note}; {NO_RATIO}" if note else NO_RATIO for note in found.notes]
+    above = np.asarray((matrix.scores > 0).all(axis=1))
+    whys = [NO_RATIO.format(of=" of other configs" if one and above[baseline] else "") for one in above]
+    notes = [f"{note}; {why}" if note else why for note, why in zip(found.notes, whys, strict=True)]
     notes[baseline] = found.notes[baseline]
     return replace(found, notes=tuple(notes))
 
