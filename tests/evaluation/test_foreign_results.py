@@ -143,6 +143,25 @@ def test_scores_of_a_reranker_must_be_finite_and_one_per_pair(scores: Any, fault
         rank(built(Words()), None, Scores(scores))
 
 
+EYE, NUMBERS = np.eye(5, dtype=np.float32), np.arange(5)
+
+
+@pytest.mark.parametrize(
+    ("embedded", "fault"),
+    [
+        ([[1.0, 0.0]] * 5, r"type ragsweep\.core\.types\.Embeddings, got list"),
+        (Embeddings(EYE[:4], NUMBERS, NUMBERS), r"shape \(4, 5\); it must have 2 dimensions and 5 rows"),
+        (Embeddings(EYE, NUMBERS[:4], NUMBERS), r"tokens has the shape \(4,\); .* each of 5 texts"),
+        (Embeddings(EYE, NUMBERS, 30), r"type numpy\.ndarray, got int"),
+    ],
+)
+def test_embeddings_must_have_one_row_per_text(embedded: Any, fault: str) -> None:
+    retriever = vector()
+    retriever.value.embedder.embed_documents = lambda texts: embedded
+    with pytest.raises(ConfigError, match=rf"^Letters: .*{fault}"):
+        rank(retriever)
+
+
 def spoiled(embed: Callable[[Sequence[str]], Embeddings], factor: float) -> Callable[[Sequence[str]], Embeddings]:
     def multiplied(texts: Sequence[str]) -> Embeddings:
         found = embed(texts)

@@ -112,11 +112,16 @@ def checked_floats(part: object, values: Any, rows: int, dimensions: int) -> Flo
 
 
 def embed_checked(embedder: Embedder, texts: Sequence[str]) -> Embeddings:
-    """Embed the texts of chunks; raise ConfigError, which names the embedder, if the vectors are invalid."""
+    """Embed the texts of chunks; raise ConfigError, which names the embedder, if a column is invalid."""
     embedded = embedder.embed_documents(texts)
     if not is_ours(embedder):
         _check_type(embedder, embedded, Embeddings)
-    checked_floats(embedder, embedded.vectors, len(texts), 2)
+        checked_floats(embedder, embedded.vectors, len(texts), 2)
+        for name in Embeddings._fields[1:]:
+            counts = getattr(embedded, name)
+            _check_type(embedder, counts, np.ndarray)
+            if counts.shape != (len(texts),):
+                _reject(embedder, f"{name} has the shape {counts.shape}; give one number for each of {len(texts)} texts")
     return embedded
 
 
