@@ -62,6 +62,23 @@ def test_output_on_a_full_disk_is_an_error_of_one_line(command: list[str], tmp_p
     assert done.returncode == 2  # not 1, with which a gate fails
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    "command", [["--help"], ["--version"], ["lsit"], ["list", "--help"], ["golden", "add", "--help"]]
+)
+def test_help_on_a_full_disk_or_a_closed_pipe_is_no_traceback(command: list[str]) -> None:
+    command = [sys.executable, "-m", "ragsweep", *command]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert re.fullmatch("ragsweep: .*: cannot be written: the disk is full; .*\n", done.stderr)
+    assert done.returncode == 2
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.stderr, done.returncode) == ("", 2 if "lsit" in command else 0)
+
+
 @pytest.mark.parametrize("command", ["report", "golden", "run"])
 def test_a_command_in_place_of_an_override_is_named(command: str) -> None:
     with pytest.raises(RagsweepError, match=f"^{command}: is a command, .*; write ragsweep {command} --help$"):

@@ -151,7 +151,7 @@ EYE, NUMBERS = np.eye(5, dtype=np.float32), np.arange(5)
     [
         ([[1.0, 0.0]] * 5, r"type ragsweep\.core\.types\.Embeddings, got list"),
         (Embeddings(EYE[:4], NUMBERS, NUMBERS), r"shape \(4, 5\); it must have 2 dimensions and 5 rows"),
-        (Embeddings(EYE, NUMBERS[:4], NUMBERS), r"tokens has the shape \(4,\); .* each of 5 texts"),
+        (Embeddings(EYE, NUMBERS[:4], NUMBERS), r"tokens has the shape \(4,\) for 5 texts"),
         (Embeddings(EYE, NUMBERS, 30), r"type numpy\.ndarray, got int"),
     ],
 )

@@ -106,14 +106,12 @@ def main() -> None:
     if command == "--version":
         from importlib.metadata import version
 
-        print(version("ragsweep"))
-        sys.exit(0)
-    known = command in ("", "-h", "--help")
+        _exit_with(partial(_print, version("ragsweep") + "\n", 0), [])
+    known, unknown = command in ("", "-h", "--help"), ""
     if not known:
         commands = ", ".join(sorted([*_COMMANDS, *apart.names]))
-        print(f'ragsweep: no command "{visible(command)}"; known: run, {commands}\n')
-    print(_USAGE, end="")
-    sys.exit(0 if known and command else 2)
+        unknown = f'ragsweep: no command "{visible(command)}"; known: run, {commands}\n\n'
+    _exit_with(partial(_print, unknown + _USAGE, 0 if known and command else 2), [])
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -179,6 +177,15 @@ def _command(name: str, arguments: list[str]) -> int:
     if first.isalpha() and (first in ("run", *_COMMANDS) or first in entry_points(group=GROUP).names):
         raise RagsweepError(f"{first}: is a command, not an override; write ragsweep {shlex.join(arguments)}")
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
+    return status
+
+
+def _print(text: str, status: int, arguments: list[str]) -> int:
+    """Print a text for a command without ``arguments``, and return its exit status."""
+    from ragsweep.commands.command_line import ignore_closed_pipe
+
+    with ignore_closed_pipe():
+        print(text, end="")
     return status
 
 

@@ -30,6 +30,11 @@ class Parser(argparse.ArgumentParser):
         """Raise ConfigError with argparse's message on one line."""
         raise ConfigError(f"{self.prog.removeprefix('ragsweep ')}: {message.removeprefix('argument ')}; see --help")
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help to ``file``, by default the standard output; ends quietly if its reader has closed it."""
+        with ignore_closed_pipe():  # argparse ignores all errors of the write, but Python's exit then fails
+            print(self.format_help(), end="", file=file)
+
 
 def add_path(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--path`` for the ledger's folder."""

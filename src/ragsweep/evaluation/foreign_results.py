@@ -118,10 +118,9 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> Embeddings:
         _check_type(embedder, embedded, Embeddings)
         checked_floats(embedder, embedded.vectors, len(texts), 2)
         for name in Embeddings._fields[1:]:
-            counts = getattr(embedded, name)
-            _check_type(embedder, counts, np.ndarray)
+            _check_type(embedder, (counts := getattr(embedded, name)), np.ndarray)
             if counts.shape != (len(texts),):
-                _reject(embedder, f"{name} has the shape {counts.shape}; give one number for each of {len(texts)} texts")
+                _reject(embedder, f"{name} has the shape {counts.shape} for {len(texts)} texts")
     return embedded
 
 
