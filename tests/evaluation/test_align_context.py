@@ -10,8 +10,8 @@ from ragsweep.evaluation.evidence import cover
 from ragsweep.evaluation.external_system import UNKNOWN, ContextPlace, align_contexts
 
 CORPUS = Corpus(
-    ["a", "b", "a:0-5", "pdf", "web", "page", "caf\u00e9"],
-    ["Alpha", *[""] * 6],
+    ["a", "b", "a:0-5", "pdf", "web", "page", "caf\u00e9", "the\u0301"],
+    ["Alpha", *[""] * 7],
     [
         "one two\n  three four five",
         "six seven eight nine",
@@ -20,6 +20,7 @@ CORPUS = Corpus(
         "Cafe\u0301 and be\u00adliev\u00adable terms.",
         "# Fees\n\nIt is **[ten](x)** `euros`.",
         "six seven",
+        "ten eleven",
     ],
 )
 UNICODE = [
@@ -54,6 +55,8 @@ def place(name: str, text: str) -> ContextPlace | None:
         ("cafe\u0301", "", ContextPlace(6, 0, 9)),  # an id with a decomposed accent
         ("cafe\u0301", "six seven", ContextPlace(6, 0, 9)),  # and a text that an earlier document contains
         ("cafe\u0301:4-9", "", ContextPlace(6, 4, 9)),
+        *((name, "", ContextPlace(7, 0, 10)) for name in ("the\u0301", "th\u00e9")),  # the corpus may have such an id
+        ("the\u0301:4-10", "", ContextPlace(7, 4, 10)),
     ],
 )
 def test_context_is_found_by_name_and_text(name: str, text: str, expected: ContextPlace | None) -> None:

@@ -144,14 +144,16 @@ class _Search:
 
     def place(self, passage: Passage) -> ContextPlace | None:
         """Return the location of a context; None if the context is not found."""
-        corpus, name, text = self.corpus, normal_id(passage.name), passage.text
+        corpus, name, text, position = self.corpus, passage.name, passage.text, self._position
+        if name not in position:
+            name = normal_id(name)
         span = _SPAN.fullmatch(name)
-        if span and name not in corpus.position and span[1] in corpus.position:
-            document, start, end = corpus.position[span[1]], int(span[2]), int(span[3])
+        if span and name not in position and span[1] in position:
+            document, start, end = position[span[1]], int(span[2]), int(span[3])
             return ContextPlace(document, start, end) if start < end <= len(corpus.texts[document]) else None
-        if name not in corpus.position:
+        if name not in position:
             return self._anywhere(text)
-        document = corpus.position[name]
+        document = position[name]
         if not text.strip():
             return ContextPlace(document, 0, len(corpus.texts[document]))
         title, untitled = corpus.titles[document], text.strip()
@@ -175,6 +177,11 @@ class _Search:
         joined, starts = self._joined
         at = joined.find(plain)
         return self._within(bisect_right(starts, at) - 1, text) if at >= 0 else None
+
+    @cached_property
+    def _position(self) -> Mapping[str, int]:
+        """The positions of documents by id and by composed id: the ids of a user's dataset may be decomposed."""
+        return {normal_id(name): n for name, n in self.corpus.position.items()} | dict(self.corpus.position)
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
