@@ -50,6 +50,7 @@ class ShippedConfig(PythonModel):
             return _failed_row(failure.reason)
 
     def _answer(self, asked: tuple[str, list[Turn]]) -> ServedAnswer:
+        """Return the answer to a question; trace it if the bundle has a reference and MLflow can store traces."""
         began = time.time()
         if self.reference is None or not is_traced():
             return self.pipeline.answer(*asked)

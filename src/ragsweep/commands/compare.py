@@ -185,6 +185,7 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
+    """Return the conclusion for JSON: ``metrics`` as in MLflow's log_metrics, and tables as in its log_table."""
     variance = {one.matrix.metric: vars(one.variance) for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

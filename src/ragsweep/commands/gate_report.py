@@ -124,6 +124,7 @@ def _row(check: Check) -> Row:
 
 
 def _facts(decision: GateDecision) -> dict[str, Any]:
+    """Return the decision as JSON-compatible values; ``checks`` is a table in the format of MLflow's log_table."""
     facts = decision.candidate.result.run.dataset
     varied = [one for one in decision.checks if one.variance]
     of_anchor = " against the anchor"

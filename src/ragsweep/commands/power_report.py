@@ -34,6 +34,7 @@ def is_repeat(first: Result, second: Result) -> bool:
 
 
 def _contrast(first: Result, second: Result) -> str:
+    """Return why ``second`` is not a repetition of ``first``."""
     differing = [factor.name for factor in factors(first, second) if not factor.name.endswith(REPEATED)]
     if differing:
         return f"it also differs in {', '.join(differing)}"

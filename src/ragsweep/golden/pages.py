@@ -178,6 +178,7 @@ def _end_where_omitted(tag: Tag) -> None:
 
 
 def _check_depth(text: str) -> None:
+    """Raise ValueError for an HTML page whose elements are nested too deeply to parse in reasonable time."""
     opened: list[str] = []
     counts = Counter[str]()
     for tag in _TAG.finditer(text):

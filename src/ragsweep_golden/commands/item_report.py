@@ -131,6 +131,7 @@ def _short(text: str) -> str:
 
 
 def _facts(report: ItemReport) -> dict[str, Any]:
+    """Return the report as a dict for JSON; ``questions`` is a table in the format of MLflow's ``log_table``."""
     none, every = map(set, find_unanimous(report.scores))
     names, mini = report.matrix.questions, set(report.mini)
     suspects = {one.question: one for one in report.suspects}

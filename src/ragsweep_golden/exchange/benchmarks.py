@@ -165,6 +165,7 @@ def _answers(
 
 
 def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
+    """Return a mapping of each document in the evidence of an entry to the highest of its grades, an integer."""
     grades: dict[str, int] = {}
     for label in entry.get("evidence") or ():
         grade = whole_grade(label, notes)

@@ -194,6 +194,7 @@ class _Verifier:
         return common_words(*one, text_of(self.corpora.new, place.document) or "", place[1:])
 
     def _elsewhere(self, document: str, anchor: str) -> list[DocumentSpan]:
+        """Return the places of an anchor in the new and changed documents other than ``document``."""
         return [DocumentSpan(one.name, *span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: DocumentSpan) -> Evidence:

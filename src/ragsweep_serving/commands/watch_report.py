@@ -229,6 +229,7 @@ def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement
 
 
 def _facts(found: Watch) -> dict[str, Any]:
+    """Return the findings in JSON types; ``drifts`` and ``measures`` are tables in the format of MLflow's log_table."""
     return {
         "format": FORMAT,
         "decision": found.decision,
