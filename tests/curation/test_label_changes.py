@@ -80,7 +80,9 @@ def test_a_label_has_one_fate(label: Evidence, new: Corpus, without_old: object,
 def test_a_label_is_not_moved_to_the_place_of_another_label_of_its_question(grade: float) -> None:
     there = Evidence("b", "The alder measures 10 metres", grade=grade)
     labels, new = (Evidence("trees", there.anchor), there), corpus(b=TEXT)
-    assert changes(verify_labels([Question("q", "?", evidence=labels)], new)) == [(MOVED, None)]
+    found = verify_labels([Question("q", "?", evidence=labels)], new)
+    assert changes(found) == [(MOVED, None)]
+    assert found.changes[0].note.endswith(", where the question has another label; keep only one of the two")
     apart = [Question(name, "?", evidence=(label,)) for name, label in zip("qr", labels, strict=True)]
     assert changes(verify_labels(apart, new)) == [(MOVED, Evidence("b", there.anchor))]
 

@@ -81,7 +81,8 @@ def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]
         if (change := found[label]) and change.kind:
             change = change._replace(question=question.id, number=number, old=label)
             if change.new and (place := replace(change.new, grade=1.0)) in taken:
-                change = change._replace(new=None, note=f"{change.note}, where the question has another label")
+                note = f"{change.note}, where the question has another label; keep only one of the two"
+                change = change._replace(new=None, note=note)
             elif change.new:
                 taken.add(place)
             yield change
