@@ -14,6 +14,7 @@ from ragsweep.commands.documents import read_documents
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
+from ragsweep.stages.store import open_store
 from ragsweep.sweep.concluding.recorded_runs import find_run, find_sweep
 from support.results import changed, drawn, record, record_sweep, scored
 
@@ -51,13 +52,27 @@ def test_a_name_that_is_too_long_for_a_file_is_one_line(given: str) -> None:
     assert done.returncode == 2
 
 
+UNFLUSHED = "from ragsweep.commands import cli; cli._exit_with(lambda _: print(1) or 0, [])"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("command", [["gate", "--candidate", "1" * 32, "--at-least", "ndcg=0"], ["list"]])
-def test_output_on_a_full_disk_is_an_error_of_one_line(command: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-m", "ragsweep", "gate", "--candidate", "1" * 32, "--at-least", "ndcg=0"],
+        ["-m", "ragsweep", "list"],
+        ["-m", "ragsweep", "store", "list"],
+        ["-c", UNFLUSHED],
+    ],
+)
+def test_output_on_a_full_disk_is_an_error_of_one_line(command: list[str], unbuffered: str, tmp_path: Path) -> None:
     record(tmp_path, ONE)
-    command = [sys.executable, "-m", "ragsweep", *command, "--path", str(tmp_path)]
+    open_store(tmp_path / "stages", print)
+    variables = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, *command, "--path", str(tmp_path)]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=variables)
     assert re.fullmatch("ragsweep: .*: cannot be written: the disk is full; .*\n", done.stderr)
     assert done.returncode == 2  # not 1, with which a gate fails
 

@@ -9,6 +9,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -140,6 +141,8 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
     with Secrets().masking():
         try:
             status = command(arguments)
+            with suppress(BrokenPipeError):
+                sys.stdout.flush()  # here rather than at interpreter exit, where a full disk gives the status 120
         except RagsweepError as fault:
             status = fault.exit_status
             print(f"ragsweep: {visible(str(fault))}", file=sys.stderr)
@@ -149,21 +152,21 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
             status = RagsweepError.exit_status
             name = visible(str(fault.filename or "standard output or a file"))
             print(f"ragsweep: {name}: {_WAYS_OUT[fault.errno]}", file=sys.stderr)
-            _discard_unwritten()
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
+    _discard_unwritten()
     gc.freeze()  # avoids the garbage collection at exit, which takes 0.2 s after a sweep
     sys.exit(status)
 
 
 def _discard_unwritten() -> None:
     """Discard what the standard output still holds if it cannot be written; otherwise Python's exit would fail."""
-    from ragsweep.report.terminal import discard_output
-
     try:
         sys.stdout.flush()
     except OSError:
+        from ragsweep.report.terminal import discard_output
+
         discard_output(sys.stdout)
 
 

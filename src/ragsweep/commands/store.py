@@ -51,13 +51,14 @@ def store(arguments: Sequence[str]) -> int:
         if options.stage not in (None, *(known := {item.stage for item in found.items if item.stage})):
             near = nearest(options.stage, known)
             raise ConfigError(f'--stage: no entry of the stage "{options.stage}" in this store{near}')
-        if options.command == "list":
-            print_document(listing_document(_list(place, found, options), origin), options)
-        else:
+        listed = listing_document(_list(place, found, options), origin) if options.command == "list" else None
+        if listed is None:
             _evict(place, found, origin, options)
     except OSError as fault:  # a read-only folder, a failing disk
         way = "check the permissions and the disk of the store"
         raise InputError(f"{fault.filename or 'store'}: {fault.strerror}; {way}") from None
+    if listed is not None:
+        print_document(listed, options)
     return 0
 
 
