@@ -163,8 +163,9 @@ def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
     If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, the gain
-    is a difference of shrunk means, and the measured gain, a difference of the means in the table, stands beside it.
-    Neither is stated if the means are corrected by labels, and so not shrunk, or if the questions guided a search.
+    is a difference of shrunk means, which is expected on new questions; beside it stands the measured gain, that of the
+    table. If the means are corrected by labels, and so not shrunk, or if the questions guided a search, only the gain
+    is stated.
     """
     gain, measured = lead(verdict, found.gain), float(verdict.ranked[row] - verdict.ranked[found.row])
     if math.isnan(found.probability):
