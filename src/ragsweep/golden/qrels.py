@@ -111,7 +111,9 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
         fields = [field.strip() for field in line.rstrip().split("\t")]  # a table may end its lines with tabs
-        columns = fields if len(fields) == 4 else line.split()
+        columns = line.split()
+        if len(fields) == 4 and grades.names_no_score(fields[3]) <= grades.names_no_score(fields[2]):
+            columns = fields  # not three columns and a comment
         if len(fields) != 3 and len(columns) == 4:
             question, _, document, score = columns
             fields = [question, document, score]

@@ -90,6 +90,12 @@ def test_ids_in_four_columns_with_tabs_may_contain_spaces(tmp_path: Path) -> Non
     assert (question.id, question.evidence) == ("q 1", (Evidence("my notes", grade=2.0),))
 
 
+def test_a_comment_in_a_fourth_column_is_not_read_as_a_score(tmp_path: Path) -> None:
+    commented = folder(tmp_path, test="query-id\tcorpus-id\tscore\tmy comment\nq1\td1\t1\tgood one\n")
+    (fault,) = refused(commented)
+    assert fault.startswith("qrels/test.tsv:2: 4 filled columns where three are required")
+
+
 def test_query_in_metadata_is_no_label(tmp_path: Path) -> None:
     """TREC-COVID: no label may have the name of a column of the results."""
     metadata = {"query": "rain", "narrative": "Reports of rain."}
