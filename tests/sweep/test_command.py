@@ -76,6 +76,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["hydra/launcher=[joblib]"], "hydra/launcher takes one option; write hydra/launcher=joblib"),
         (["top_k=3,", "5"], "list values without spaces between them, top_k=A,B; to take the value as it is, quote"),
         (["dataset=csv", "dataset.columns={id: 番号}"], """quote each value of the mapping, '{KEY: "..."}'; to take"""),
+        (["llm=openai", 'llm.extra={"top_p": 0.9}'], """quote no key of the mapping, '{KEY: "..."}'; to take"""),
         (["top_k=3 depth=50"], "pass several overrides as separate arguments, without quotes around all of them; to"),
         (["retriever.legs.vector.index=hnsw"], "is a group; write retriever/index@retriever.legs.vector.index=hnsw"),
         (["retriever/index=hnsw"], "has no index of its own; write retriever/index@retriever.legs.vector.index=hnsw"),

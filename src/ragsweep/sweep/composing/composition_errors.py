@@ -49,7 +49,9 @@ def check_readable(lines: Sequence[str]) -> None:
                 way = f"pass several overrides as separate arguments, without quotes around all of them; {way}"
             way = f"list values without spaces between them, {key}=A,B; {way}" if value.endswith(",") else way
             way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
-            way = f"""quote each value of the mapping, '{{KEY: "..."}}'; {way}""" if value.startswith("{") else way
+            if value.startswith("{"):
+                is_json = re.search(r"""["']\s*:""", value)
+                way = f"""quote {"no key" if is_json else "each value"} of the mapping, '{{KEY: "..."}}'; {way}"""
             if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
                 way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
             raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
