@@ -107,6 +107,13 @@ def test_an_option_that_was_typed_is_not_blamed_on_a_file() -> None:
     assert refusal(["retriever=vector", "retriever/index=hnswx"], False).startswith("retriever/index=hnswx: no such op")
 
 
+def test_key_that_all_swept_options_have_may_be_set_though_the_default_option_lacks_it() -> None:
+    jobs = compose_jobs(read(["llm=openai,ollama", "llm.model=m", "llm.temperature=0.5"], multirun=True))
+    configs = [job.config.written["llm"] for job in jobs]
+    assert [(one["model"], one["temperature"]) for one in configs] == [("m", 0.5)] * 2
+    assert len({one["base_url"] for one in configs}) == 2
+
+
 @pytest.mark.parametrize(
     ("sweeper", "way"),
     [

@@ -126,7 +126,7 @@ def read_command(
     overrides = [*(sweepers := _sweepers(overrides, composer)), *_open_mappings(overrides, composer, sweepers)]
     check_readable(overrides)
     swept = [line for line in overrides if parse(line).is_sweep_override()]
-    base = compose(composer, [line for line in overrides if line not in swept])
+    base = compose(composer, _shared(overrides))
     config = base.template.changed(base.changes)
     mode = OmegaConf.select(config, "hydra.mode")
     with one_sentence():
@@ -188,13 +188,21 @@ def _quoted(line: str) -> str:
     return f'{key}="{escaped}"'
 
 
+def _shared(lines: Sequence[str]) -> list[str]:
+    """Return the overrides with one value, without the keys of swept options: the default option may lack them."""
+    parsed = [parse(line) for line in lines]
+    swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
+    pairs = zip(lines, parsed, strict=True)
+    return [line for line, one in pairs if not (one.is_sweep_override() or one.key_or_group.startswith(swept))]
+
+
 def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[str]) -> list[str]:
     """Prefix overrides of a part's flat mapping with ``++``, which permits new keys: ``++llm.extra={seed: 1}``."""
     opened = list(lines)
     mappings = [line for line in lines if re.match(r"\w+(\.\w+)+=\{", line) and not parse(line).is_hydra_override()]
     if not mappings:
         return opened
-    others = [line for line in lines if line not in mappings and not parse(line).is_sweep_override()]
+    others = [line for line in _shared(lines) if line not in mappings]
     written = compose(composer, [*sweepers, *others]).template.written
     for line in mappings:
         with suppress(KeyError, TypeError):
