@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from ragsweep.core.missing import NO_ANSWERS, TIMED_OUT
 from ragsweep.core.question_results import QuestionResults, Repetitions
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries
 from ragsweep.parts.retrievers import NoRetriever
@@ -201,3 +202,10 @@ def test_metrics_without_a_generator_make_no_confusion_matrix() -> None:
     silent = changed(BM25, questions=QuestionResults(known))
     assert confusion(silent.questions) == []
     assert list(answer_lines([silent])) == []
+
+
+def test_a_system_that_only_searches_has_no_outcomes_of_answers() -> None:
+    for why, unknown in ((NO_ANSWERS, 0), (TIMED_OUT, 5)):
+        searched = changed(BM25, {**outcomes("fffff"), "answer_failed": [why] * 5})
+        assert sum(row.unknown for row in confusion(searched.questions)) == unknown
+        assert ("answers" in [one.label for one in answer_lines([searched])]) == (unknown > 0)

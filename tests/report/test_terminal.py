@@ -12,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from ragsweep.commands.list import HEADER
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.sweep_document import heading, result_document
 from ragsweep.report.tables import evidence_note
@@ -19,7 +20,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.graph import Plan, StageCount
-from support.results import changed, summary
+from support.results import changed, drawn, scored, summary
 from test_ledger import result
 
 
@@ -213,3 +214,14 @@ def test_failed_calls_are_shown_with_what_the_service_said(terminal: Terminal, s
         meter.note_failure(CallFailed("http://host/chat failed: status 400: max_tokens is not supported", "refused"))
     terminal.spent(meter)
     assert stream.getvalue().startswith("failed    2 calls refused; the last: http://host/chat failed: status 400")
+
+
+def test_a_single_config_has_no_column_of_a_metric_that_applies_to_no_question(
+    stream: io.StringIO, terminal: Terminal
+) -> None:
+    one = scored({"ndcg": drawn(0.5), "token_f1": [math.nan] * 40}, {"category": ["a", "b"] * 20})
+    for skipped, columns in ((40, 0), (39, 2)):  # the last question failed
+        counts = {"n_skipped": skipped, "n_failed": 40 - skipped, "reasons": {NO_ANSWERS: skipped}}
+        searched = changed(one, measured={"token_f1": counts}, settings={"by": "category"})
+        show_result(terminal, searched, ["ndcg", "token_f1"])
+        assert stream.getvalue().count("token_f1") == columns

@@ -17,7 +17,7 @@ from ragsweep.report.naming import first_names, rounded
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
-from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note, target_numbers
+from ragsweep.report.tables import applicable, evidence_note, headline, partial_note, reranking_note, target_numbers
 from ragsweep.report.verdict import limits
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
@@ -145,15 +145,15 @@ def _sentence(warning: str, having: Sequence[Result], of: int) -> str:
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
-    """Build the document of a single config: headline metrics, details and remedies.
+    """Build the document of a single config: the headline metrics that are `applicable`, details and remedies.
 
-    If the config sets ``by`` to a label, the headline metrics are also given by slice.
+    If the config sets ``by`` to a label, these metrics are also given by slice.
     """
-    cells = [cell(result.summaries.metrics.get(name)) for name in headline]
-    metrics = Table([f">{name}" for name in headline], [cells])
+    names = applicable(headline, [result])
+    metrics = Table([f">{name}" for name in names], [[cell(result.summaries.metrics.get(name)) for name in names]])
     blocks: list[Block] = [heading(rounded(result.name), result.run.dataset), metrics]
     if label := result.run.config.get("by"):
-        blocks.append(label_table(result, label, headline))
+        blocks.append(label_table(result, label, names))
     return Document(result.name, [Section([*blocks, *details([result], headline), remedies([result])])])
 
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragsweep.core.missing import INAPPLICABLE
 from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import Result, Summary, judged_metrics, objectives
+from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.document import GAP, Table
 from ragsweep.report.naming import digits_for, last_parts, rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
-from ragsweep.report.tables import count_scored, goodness
+from ragsweep.report.tables import applicable, asked_for, count_scored, goodness
 from ragsweep.report.verdict import change, verdict_word
 from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -140,9 +139,10 @@ def sweep_table(
     labels = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     objective = objectives(results[0].run.config)
     decides = {*objective, found.metric} if found else set(objective)
-    chosen_metrics = decides.union(_typed_headline(results[0]), *map(judged_metrics, results))
+    chosen_metrics = decides | asked_for(results)
     answers = chosen_metrics | set(results[0].run.config.get("answer_headline", ()))
-    metrics = [name for name in metrics if name in chosen_metrics or _applies(name, results)]
+    applying = applicable(metrics, results)
+    metrics = [name for name in metrics if name in decides or name in applying]
     others = [name for name in reversed(metrics) if name not in decides]
     parameters, wanted, ends = list[Column](), dict[str, Column](), list[Column]()
 
@@ -164,20 +164,6 @@ def sweep_table(
     columns = [*first, *parameters, *wanted.values(), *ends]
     left_out = tuple(name for name in metrics if name in chosen_metrics and name not in wanted)
     return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
-
-
-def _applies(name: str, results: Sequence[Result]) -> bool:
-    """Return whether a metric has a target, or applies to a question of any config; a failed score counts, too."""
-    found = [one.summaries.metrics[name] for one in results if name in one.summaries.metrics]
-    is_target = any(target.metric == name for one in results for target in one.summaries.targets)
-    applicable = (one.n_total - sum(n for why, n in one.reasons.items() if why in INAPPLICABLE) for one in found)
-    return is_target or not found or any(applicable)
-
-
-def _typed_headline(result: Result) -> set[str]:
-    """Return the metrics in ``headline`` and ``answer_headline``, if these keys were set on the command line."""
-    config, keys = result.run.config, {override.partition("=")[0] for override in result.run.overrides}
-    return {name for key in keys & {"headline", "answer_headline"} for name in config.get(key) or ()}
 
 
 def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragsweep.core.data import describe_weights
 from ragsweep.core.escaping import harmless_cell
-from ragsweep.core.missing import failed, remedy
+from ragsweep.core.missing import INAPPLICABLE, failed, remedy
 from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.results import (
     COMPLETE,
@@ -63,6 +63,25 @@ def headline(results: Sequence[Result]) -> list[str]:
     names += [name for one in answering for name in one.run.config.get("answer_headline", ())]
     names += [name for one in results for name in (*judged_metrics(one), *objectives(one.run.config))]
     return [name for name in dict.fromkeys(names) if any(name in one.summaries.metrics for one in results)]
+
+
+def asked_for(results: Sequence[Result]) -> set[str]:
+    """Return the objectives, the judged metrics, and the metrics in a typed ``headline`` or ``answer_headline``."""
+    config, typed = results[0].run.config, {override.partition("=")[0] for override in results[0].run.overrides}
+    headlines = [config.get(key) or () for key in typed & {"headline", "answer_headline"}]
+    return set(objectives(config)).union(*headlines, *map(judged_metrics, results))
+
+
+def applicable(names: Sequence[str], results: Sequence[Result]) -> list[str]:
+    """Return the metrics that have a target, are asked for, or apply to a question; a failed score counts, too."""
+    kept = asked_for(results) | {target.metric for one in results for target in one.summaries.targets}
+
+    def applies(name: str) -> bool:
+        found = [one.summaries.metrics[name] for one in results if name in one.summaries.metrics]
+        left = (one.n_total - sum(n for why, n in one.reasons.items() if why in INAPPLICABLE) for one in found)
+        return not found or any(left)
+
+    return [name for name in names if name in kept or applies(name)]
 
 
 def partial_note(result: Result) -> str:

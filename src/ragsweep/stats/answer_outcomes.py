@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.missing import NO_ANSWERS
 from ragsweep.core.question_results import Flags, QuestionResults
 from ragsweep.core.results import Result, Run
 from ragsweep.stats import context_effect
@@ -87,9 +88,10 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the outcomes of the answerable questions and of each type of unanswerable question.
 
     The outcome of a question is unknown if its answer failed, or if the question is answerable but has no known correct
-    answer. If answers are repeated, the first answer to each question counts. Without answers, the list is empty.
+    answer. If answers are repeated, the first answer to each question counts. Without answers, or with those of a
+    system that only searches, the list is empty.
     """
-    if not {"abstained", *FATES} <= outcomes.keys():
+    if not {"abstained", *FATES} <= outcomes.keys() or NO_ANSWERS in outcomes.get("answer_failed", ()):
         return []
     repeated = outcomes.repetitions.scores if isinstance(outcomes, QuestionResults) and outcomes.repetitions else {}
     first = {fate: repeated[fate][:, 0].tolist() if fate in repeated else outcomes[fate] for fate in FATES}
