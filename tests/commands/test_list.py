@@ -320,6 +320,18 @@ def test_a_metric_that_is_asked_for_is_shown_with_the_reason_why_it_has_no_score
     assert "token_f1" not in [row[0] for row in told[False] if row]
 
 
+def test_slices_have_a_column_of_a_metric_that_applies_to_no_question_only_if_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = scored({"ndcg": drawn(0.5), "token_f1": [math.nan] * 40}, {"category": ["a", "b"] * 20}, name="k=9")
+    counts = {"n_failed": 0, "n_skipped": 40, "reasons": {NO_ANSWERS: 40}}
+    one = changed(one, settings={"headline": ["ndcg", "token_f1"]}, measured={"token_f1": counts})
+    (run,) = record(tmp_path, one)
+    for asked, columns in (((), ["ndcg"]), (("--metric", "token_f1"), ["token_f1"])):
+        printed = output(capsys, show, run, *asked, "--path", str(tmp_path))
+        assert re.findall(r"^category +questions +(.*\S)", printed, re.MULTILINE) == columns
+
+
 def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None:
     refuse(show, {'no metric "ndgc" was measured; did you mean "ndcg"': ["feed#1", "--metric", "ndgc"],
                   "no sweep": ["zz#1"]}, "--path", path)  # fmt: skip

@@ -18,7 +18,7 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.race import dropped_lines
 from ragsweep.report.sweep_document import define, details, heading, remedies
 from ragsweep.report.sweep_table import DELETED, label_table, settings
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import applicable, headline
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import degraded_slices, fusion_audit
@@ -41,7 +41,8 @@ def show(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_args(arguments)
     run = find_run(options.path, options.run)
-    summaries, metrics = run.result.summaries.metrics, options.metric or usual_metrics([run.result])
+    summaries, usual = run.result.summaries.metrics, usual_metrics([run.result])
+    metrics = options.metric or applicable(usual, [run.result]) or usual
     if unknown := [name for name in metrics if name not in summaries]:
         raise InputError(f'no metric "{unknown[0]}" was measured{nearest(unknown[0], summaries)}')
     if options.missed:
