@@ -16,7 +16,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.report.document import GAP
 from ragsweep.report.numbers import cell
-from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import SweepTable, all_settings, label_table, settings, slice_table, sweep_table, swept
 from support.results import changed, compared, drawn, scored
 
 
@@ -282,6 +282,16 @@ def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, 
     assert [cell.partition(" ")[0] for cell in table.rows[1][2:]] == [".60", ".30"]
     assert ("[" in table.rows[1][2]) == has_intervals
     assert width(table) <= wide
+
+
+@pytest.mark.parametrize(("missing", "count"), [(0, ""), (1, "1 of 40 questions"), (30, "30 of 40 questions")])
+def test_questions_without_the_label_are_counted_below_the_tables_of_slices(missing: int, count: str) -> None:
+    """They are in no slice, so the numbers of questions in the rows do not add up to those of the set."""
+    labels = {"category": [""] * missing + ["a", "b"] * ((40 - missing) // 2) + ["a"] * (missing % 2)}
+    metrics = {value: scored({"ndcg": [0.5]}).summaries.metrics for value in ("a", "b")}
+    one = changed(scored({"ndcg": drawn(0.5)}, labels), groups={"category": metrics})
+    tables = [label_table(one, "category", ["ndcg"]), *(slice_table([one], "category", "ndcg", w) for w in (120, 10))]
+    assert {table.note for table in tables} == {f"{count}: no category, so not shown" if missing else ""}
 
 
 def test_an_interval_of_a_slice_without_any_hit_is_explained_where_it_is_shown() -> None:

@@ -169,7 +169,8 @@ def sweep_table(
 def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:
     """Make a table of a metric by slice: a row per label value that has scored questions, a column per config.
 
-    Intervals are omitted if the table would be wider than ``width``. The note explains an interval of a mean of 0.
+    Intervals are omitted if the table would be wider than ``width``. The note explains an interval of a mean of 0, and
+    counts the questions without a value.
     """
     groups = [result.summaries.groups.get(label, {}) for result in shown]
     scored = (
@@ -189,10 +190,18 @@ def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) ->
         ]
         for write in (cell, _bare)
     )
-    if _width([*first, *full]) > width:
-        return Table([one.header for one in (*first, *bare)], _rows([*first, *bare]), fitted=True)
-    note = _zero_note(one for part in parts for one in part)
-    return Table([one.header for one in (*first, *full)], _rows([*first, *full]), note, fitted=True)
+    columns, notes = [*first, *full], [_zero_note(one for part in parts for one in part)]
+    if _width(columns) > width:
+        columns, notes = [*first, *bare], []
+    note = ". ".join(filter(None, [*notes, unlabelled_note(shown, label)]))
+    return Table([one.header for one in columns], _rows(columns), note, fitted=True)
+
+
+def unlabelled_note(results: Sequence[Result], label: str) -> str:
+    """State how many questions have no value of a label (if configs differ, the most); "" if all have one."""
+    columns = [list(result.questions.get(label, ())) for result in results]
+    count, total = max(((sum(not value for value in one), len(one)) for one in columns), default=(0, 0))
+    return f"{count:,} of {counted(total, 'question')}: no {label}, so not shown" if count else ""
 
 
 def _zero_note(summaries: Iterable[Summary | None]) -> str:
@@ -207,12 +216,15 @@ def _rows(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def label_table(result: Result, label: str, metrics: Sequence[str]) -> Table:
-    """Make a table of one config by slice: a row per value of a label, a column per metric."""
+    """Make a table of one config by slice: a row per value of a label, a column per metric.
+
+    The note counts the questions without a value.
+    """
     rows = []
     for value, group in result.summaries.groups.get(label, {}).items():
         count = max((one.n_total for one in group.values()), default=0)
         rows.append([value, f"{count:,}", *(cell(group.get(name)) for name in metrics)])
-    return Table([label, ">questions", *(f">{name}" for name in metrics)], rows)
+    return Table([label, ">questions", *(f">{name}" for name in metrics)], rows, unlabelled_note([result], label))
 
 
 def _bare(summary: Summary | None) -> str:

@@ -259,6 +259,17 @@ def test_the_labels_of_every_golden_set_are_slices() -> None:
     assert [[one["label"] for one in each["options"]] for each in charts] == [["topic", "category"]] * 2
 
 
+def test_questions_without_a_label_are_counted_below_its_slices() -> None:
+    whole = config(0.2, COUNT, k="5")
+    labels = ["", "", *whole.questions["category"][2:]]
+    for one, end in (
+        (whole, "differences."),
+        (changed(whole, {"category": labels}), f"differences. 2 of {COUNT} questions: no category, so not shown"),
+    ):
+        charts, *_ = section(pages.page(source([config(0.0, COUNT, k="3"), one])), "slices")
+        assert [option["note"].endswith(end) for option in charts["options"]] == [True]
+
+
 def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -> None:
     page = source(grid({str(n): n / 50 for n in range(1, 7)}), baseline=1)
     (found,) = section(pages.page(page), "questions")

@@ -31,7 +31,7 @@ from ragsweep.report.page.questions import browse
 from ragsweep.report.page.view import PageView
 from ragsweep.report.sweep_document import TUNED, conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.sweep_table import sweep_table
+from ragsweep.report.sweep_table import sweep_table, unlabelled_note
 from ragsweep.report.tables import count_scored, counts_range, evidence_note, moment
 
 FORMAT = "ragsweep.report/1"
@@ -167,11 +167,13 @@ def _slices(view: PageView) -> Iterator[Block]:
     labels = [label for label in every if sum(map(bool, count_scored(shown, label, view.metric).values())) > 1]
     if not labels:
         return
-    yield Charts(
-        [{"label": label, "figure": charts.slices(shown, label, view.metric)} for label in labels],
+    note = (
         f"Mean {view.metric} of each config in each slice; n is the number of scored questions."
-        f" Small slices can show only large differences.{part_shown(len(shown), len(view.best_first))}",
+        f" Small slices can show only large differences.{part_shown(len(shown), len(view.best_first))}"
     )
+    charted = [(label, charts.slices(shown, label, view.metric), unlabelled_note(shown, label)) for label in labels]
+    options = [{"label": label, "figure": drawn, "note": f"{note} {lack}".strip()} for label, drawn, lack in charted]
+    yield Charts(options, note)
     few = [one for one in view.chosen[:MOST_BOXES] if view.metric in one.questions]
     boxed = {label: having for label in labels if (having := [one for one in few if label in one.questions])}
     if boxed:
