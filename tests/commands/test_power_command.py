@@ -192,11 +192,13 @@ def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.Captur
     assert found["assumed_correlation"] == CORRELATION
 
 
+@pytest.mark.parametrize(("metric", "more"), [("tokens", 0), ("ndcg", 0.1)])  # + 0.1 is inexact: rounding varies
 def test_a_pilot_whose_differences_do_not_vary_plans_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    metric: str, more: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tokens = [240.0] * 30
-    runs = record(tmp_path, *(scored({"tokens": tokens}, parameters={"k": f"{n}"}) for n in range(2)))
+    scores = [n / 30 for n in range(1, 31)]
+    pair = (scored({metric: [one + gain for one in scores]}, parameters={"k": f"{gain}"}) for gain in (0, more))
+    runs = record(tmp_path, *pair)
     plan = [*runs, "--questions", "100", "--clusters", "50", "--path", str(tmp_path)]
     (row,) = told(capsys, *plan)[1]
     assert (row["detectable"], row["questions_needed"]) == (None, None)

@@ -20,7 +20,7 @@ from ragsweep.stats.inference.power import (
     shared_level,
     typical_questions_needed,
 )
-from ragsweep.stats.inference.resampling import cluster_sums, student_quantile
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums, student_quantile
 
 PARAMETER, METHOD = "a parameter", "another retriever"
 """The kinds of changes for which the variation of the differences was measured."""
@@ -74,12 +74,16 @@ def find_variation(metric: str) -> tuple[str, Variation]:
 
 
 def pilot_variation(matrix: Matrix, kind: str) -> Variation:
-    """Return the (weighted) variation of the difference, second minus first row; ``kind`` names the kind of change."""
+    """Return the (weighted) variation of the difference, second minus first row; ``kind`` names the kind of change.
+
+    Variation within rounding error is 0.
+    """
     differences = matrix.values[1] - matrix.values[0]
     deviations = (differences - matrix.weights_or_ones * differences.mean())[None, :]
     sizes = np.bincount(matrix.clusters).astype(np.float64)
     correlation = intraclass_correlation(deviations, cluster_sums(deviations, matrix.clusters), sizes)
-    return Variation({kind: float(np.sqrt(np.square(deviations).sum() / (len(differences) - 1)))}, correlation)
+    spread = float(np.sqrt(np.square(deviations).sum() / (len(differences) - 1)))
+    return Variation({kind: spread if spread > NEGLIGIBLE * np.abs(matrix.values).max() else 0.0}, correlation)
 
 
 def check_design(design: Design) -> None:
