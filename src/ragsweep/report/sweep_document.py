@@ -24,8 +24,9 @@ from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.latencies import busy_sentence
 
 INTERVALS = "in brackets: 95 % intervals"
-TOGETHER = "; those of differences (paired by question) hold for all configs together"
 """The legend for the numbers in the table."""
+TOGETHER = "; those of differences (paired by question) hold for all configs together"
+"""The addition to the legend of a table with intervals of differences."""
 TUNED = "The table is of the questions that the search used; the conclusion is based on other questions"
 """The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
 
@@ -77,7 +78,8 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
 def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
-    legend = [INTERVALS + TOGETHER * bool(found.compared), *([TUNED] if found.finals else [])]
+    has_differences = found.compared is not None and any("[" in row[-2] for row in table.rows)
+    legend = [INTERVALS + TOGETHER * has_differences, *([TUNED] if found.finals else [])]
     yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null

@@ -15,7 +15,7 @@ from ragsweep.report.page.charts import quality_against
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, effect, effects, swept_within
 from ragsweep.report.race import race_lines
-from ragsweep.report.sweep_document import description_document, sweep_document
+from ragsweep.report.sweep_document import TOGETHER, description_document, sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import moment
@@ -461,6 +461,18 @@ def test_what_was_swept_includes_the_configs_that_a_race_dropped() -> None:
     report = source([grid(GAINS)[0], *dropped])
     assert dict(section(pages.page(report), "asked")[0]["rows"])["Swept"] == "k = 3, 5, 10 × b = 1, 2"
     assert sweep_document(report, 120).statements[0].text == "k = 3, 5, 10 × b = 1, 2"
+
+
+@pytest.mark.parametrize("clusters", [40, 5])
+def test_intervals_of_differences_are_explained_only_where_they_are_shown(clusters: int) -> None:
+    """With few clusters there are none."""
+    sources = [str(n % clusters) for n in range(COUNT)]
+    report = source([changed(one, {"source": sources}) for one in grid(GAINS)])
+    assert report.conclusion.compared
+    notes = [table.note for table in sweep_document(report, 120).sections[0].blocks if isinstance(table, Table)]
+    page_notes = [section(pages.page(report), "configs")[0]["note"]]
+    assert [TOGETHER in note for note in notes] == [clusters == 40]
+    assert ["hold for all configs together" in note for note in page_notes] == [clusters == 40]
 
 
 def test_a_small_lead_in_a_race_is_not_zero() -> None:

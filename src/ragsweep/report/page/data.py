@@ -120,7 +120,7 @@ def _configs(view: PageView) -> Iterator[Block]:
     table = sweep_table(view.results, view.headline, found, view.choice, 10_000, len(view.results))
     header = [name.removeprefix(">") for name in table.header]
     note = "Values in brackets are 95 % intervals."
-    if view.compared:
+    if view.compared and any("[" in row[-2] for row in table.rows):
         note = f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
     note += f" {TUNED}." if view.report.conclusion.finals else ""
     yield Table(
