@@ -25,6 +25,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.chunkers import ParentChild
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import Vector
 from ragsweep.stages.executor import Executor
@@ -100,6 +101,15 @@ def test_rankings_must_be_valid(positions: Any, scores: Any, fault: str) -> None
 def test_chunks_must_be_valid(spans: list[Any], fault: str) -> None:
     with pytest.raises(ConfigError, match=rf"^Cuts: .*{fault}"):
         rank(built(Words()), Cuts(*spans))
+
+
+def test_chunks_within_chunks_must_be_within_these() -> None:
+    """The first chunk would end within the document, but beyond the large chunk that it is cut from."""
+    child, parent = Cuts((0, 0, 15), (1, 0, 5)), Cuts((0, 0, 10), (0, 10, 22))
+    specs = {"parent": built(parent).spec, "child": built(child).spec}
+    chunker = BuiltPart(ParentChild(parent, child), Spec("ParentChild", "1", specs))
+    with pytest.raises(ConfigError, match=r"^Cuts: the chunk 0 to 15 of document 0"):
+        Executor().get(graph(Parts(corpus(), chunker, built(Words()), built(NoReranker()), 3, 2)).ranking, ["cats"])
 
 
 def test_chunks_with_the_same_start_may_have_ends_in_any_order() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.types import Chunker, Corpus, Spans
+from ragsweep.core.types import Corpus, Spans
 
 Piece = tuple[int, int]
 """Start and end of a chunk in its document's text."""
@@ -39,14 +39,15 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 # --- chunks within chunks ----------------------------------------------------------------------------------------
 
 
-def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
-    """Cut every parent chunk with ``chunker``, as if it were a document, and return the spans of the pieces.
+def cut_within(corpus: Corpus, parents: Spans, split: Callable[[Corpus], Spans]) -> Spans:
+    """Cut every parent chunk with ``split``, as if it were a document, and return the spans of the pieces.
 
-    The spans are sorted and refer to the documents of ``corpus``. A piece that several parents share occurs once.
+    ``split`` is a chunker's. The spans are sorted and refer to the documents of ``corpus``. A piece that several
+    parents share occurs once.
     """
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
-    children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
+    children = split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
     offset = parents.start[children.document]
     columns = (parents.document[children.document], offset + children.start, offset + children.end)
     return _spans(sorted(set(zip(*(column.tolist() for column in columns), strict=True))))

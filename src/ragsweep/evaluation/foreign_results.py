@@ -11,6 +11,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.trust import is_ours
 from ragsweep.core.types import (
     NO_CHUNK,
+    Chunker,
     Corpus,
     Dataset,
     DatasetReader,
@@ -78,10 +79,10 @@ def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bo
     return found
 
 
-def checked_spans(part: object, spans: object, corpus: Corpus) -> Spans:
-    """Return the chunks that a part cut; raise ConfigError, which names the part, if they are invalid."""
+def split_checked(part: Chunker, corpus: Corpus) -> Spans:
+    """Cut a corpus into chunks; raise ConfigError, which names the chunker, if the chunks are invalid."""
+    spans = part.split(corpus)
     _check_type(part, spans, Spans)
-    assert isinstance(spans, Spans)
     if is_ours(part):
         return spans
     document, start, end = (_integers(part, name, getattr(spans, name)) for name in Spans._fields)

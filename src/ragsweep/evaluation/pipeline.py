@@ -30,7 +30,7 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, Parts, corpus_node
 from ragsweep.evaluation.evidence import COUNTING, count_tokens
-from ragsweep.evaluation.foreign_results import checked_floats, checked_rankings, checked_spans, embed_checked
+from ragsweep.evaluation.foreign_results import checked_floats, checked_rankings, embed_checked, split_checked
 from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.evaluation.ranking_nodes import (
     Pair,
@@ -106,7 +106,7 @@ class _Stages:
         if not isinstance(chunker, NestedChunker):
 
             def split(work: StageContext) -> Spans:
-                return checked_spans(chunker, chunker.split(work.get(self.corpus)), work.get(self.corpus))
+                return split_checked(chunker, work.get(self.corpus))
 
             whole = self._whole("chunk", built.spec, (self.corpus,), split, Spans)
             return whole, whole
@@ -114,8 +114,7 @@ class _Stages:
         _, parents = self._chunk_nodes(BuiltPart(chunker.parent, specs["parent"]))
 
         def compute(work: StageContext) -> Spans:
-            corpus = work.get(self.corpus)
-            return checked_spans(chunker.child, cut_within(corpus, work.get(parents), chunker.child), corpus)
+            return cut_within(work.get(self.corpus), work.get(parents), partial(split_checked, chunker.child))
 
         return parents, self._whole("chunk", specs["child"], (self.corpus, parents), compute, Spans)
 

@@ -150,4 +150,4 @@ class ParentChild:
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the spans of the small chunks in the documents; a span in several large chunks occurs once."""
-        return cut_within(corpus, self.parent.split(corpus), self.child)
+        return cut_within(corpus, self.parent.split(corpus), self.child.split)
