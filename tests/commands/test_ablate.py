@@ -280,6 +280,7 @@ def test_the_cases_are_written_once_and_read_as_a_sweep(cwd: Path) -> None:
     found = Ablation(cases, {}, (), (), True)
     assert (write_sweep(found, "ab" * 16), write_sweep(found, "ab" * 16)) == ("ablate_abababab", "ablate_abababab")
     assert write_sweep(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"
+    assert [write_sweep(found, run) for run in ("feed#2", "record 1")] == ["ablate_feed-2", "ablate_record-1"]
     written = OmegaConf.load(cwd / "sweeps" / "ablate_abababab.yaml")
     assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
     assert written.baseline == 1

@@ -401,3 +401,12 @@ def test_a_single_run_of_the_same_config_takes_over_its_name_and_another_config_
     assert ledger.names.all() == {"c1600": f"record {second}"}
     with pytest.raises(ConfigError, match='"c1600" is taken by'):
         ledger.names.give("c1600", f"record {other}", "b" * 64)
+
+
+def test_a_single_run_without_tracking_is_found_by_the_id_in_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Ledger(tmp_path).write(None, 0, scored({"ndcg": drawn(0.5)}, name="k=3"))
+    row = output(capsys, list_runs, "--path", str(tmp_path)).splitlines()[-1]
+    (shown,) = re.findall('^"(.*?)" ', row)
+    assert str(find_run(str(tmp_path), shown)) == f"k=3 ({shown})"

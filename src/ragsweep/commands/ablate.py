@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -74,7 +75,7 @@ def ablate(arguments: Sequence[str]) -> int:
     add_path(parser)
     options = parser.parse_intermixed_args(list(arguments))
     found = find_run(options.path, options.run)
-    run, result = found.run or found.typed.replace("#", "-"), found.result
+    run, result = found.run or found.typed, found.result
     elsewhere = "store.path" in map(key_of, result.run.overrides)  # the store may have been moved
     if elsewhere or options.path != os.environ.get("RAGSWEEP_STORE", ".ragsweep"):  # the cases use the store of the run
         overrides = with_value(result.run.overrides, f"store.path={options.path}")
@@ -102,7 +103,7 @@ def write_sweep(ablation: Ablation, run: str) -> str:
     that it can be read and edited without the other cases. Raises InputError if the file cannot be written.
     """
     for number in count(1):
-        name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
+        name = f"ablate_{re.sub('[# ]', '-', run[:8])}" + (f"_{number}" if number > 1 else "")
         lines = [
             "# @package _global_",
             f"# python run.py -m sweeps={name}",

@@ -97,7 +97,8 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
             questions, value = f"{outcome.run.dataset.questions:,}", _first_value(outcome)
             status = "finished" if outcome.run.state == COMPLETE else outcome.run.state.lower()
         what = _named(names, f"record {record.id}", outcome.name)
-        yield started, [(record.run or "-")[:8], moment(started), what, "1", questions, value, status]
+        named = record.run[:8] if record.run else f'"record {record.id}"'  # with quotes, as in commands
+        yield started, [named, moment(started), what, "1", questions, value, status]
 
 
 def _named(names: Mapping[str, str], target: str, title: str) -> str:

@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.settings import BASELINE, read_number
 class RecordedRun(NamedTuple):
     """A recorded result, with the ids of its MLflow run ("" if untracked) and its sweep (None for a single config).
 
-    ``typed`` is the reference as typed if it is ``SWEEP#NUMBER`` or a given name, else "".
+    ``typed`` is the reference as typed, or "" if it is the id of the MLflow run.
     """
 
     run: str
@@ -50,6 +50,7 @@ def open_ledger(path: str) -> Ledger:
 def find_run(path: str, run: str) -> RecordedRun:
     """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, or (a prefix of) an MLflow run id.
 
+    A single config without an MLflow run has the reference ``record NUMBER``.
     ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
     """
     ledger = open_ledger(path)
@@ -57,9 +58,8 @@ def find_run(path: str, run: str) -> RecordedRun:
     if of_sweep := re.fullmatch(r"(.+)#(\d+)", target):
         return _numbered_run(ledger, path, of_sweep[1], int(of_sweep[2]), run)
     records = _single_records(ledger, target)
-    typed = run if target != run else ""
     runs = [
-        RecordedRun(record.run or "", record.outcome, typed, record.sweep)
+        RecordedRun(record.run or "", record.outcome, run if target != run or not record.run else "", record.sweep)
         for record in records
         if isinstance(record.outcome, Result)
     ]
