@@ -13,6 +13,7 @@ from ragsweep.core.missing import (
     MALFORMED,
     NO_CITATIONS,
     NO_EVIDENCE,
+    SYSTEM_RAISED,
     TIMED_OUT,
     TRUNCATED,
     remedy,
@@ -74,6 +75,9 @@ def test_advice_follows_whether_another_run_can_help() -> None:
     both = remedy([TRUNCATED, TIMED_OUT], [TRUNCATED, TIMED_OUT], 0.5)
     assert "run it again" in both
     assert "(truncated): raise max_tokens of the llm, router, judge or system.body, or set coverage=0.5 to " in both
+    again, correct = remedy([SYSTEM_RAISED], [SYSTEM_RAISED], 0.5).split("; ")
+    assert again == "run it again: only failed calls are repeated"
+    assert "returns an invalid value again, correct the function: the log file" in correct
     assert remedy(["too odd"], [], 0.5).startswith(
         "correct the metric: a missing score counts as a failed measurement if the metric raises an error, gives no"
     )

@@ -118,6 +118,11 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     advice = []
     if repeatable(found - REPEATING, failed_answers):
         advice.append("run it again: only failed calls are repeated")
+    if SYSTEM_RAISED in found:
+        advice.append(
+            "if the system's function raises an error or returns an invalid value again, correct the function: the log"
+            " file in the run's output folder has the error of each question"
+        )
     if lasting:
         accepted = f"coverage={math.floor(100 * coverage) / 100:g}"
         named, change = ", ".join(lasting), "".join(ways.get(reason, "") for reason in lasting)

@@ -162,6 +162,9 @@ def full(question, history):
 def find(question):
     return {"contexts": ["one"], "ids": ["d1"], "scores": [2]}
 
+def uneven(question):
+    return {"contexts": [], "ids": ["d1"]}
+
 def odd(question):
     return 3
 
@@ -205,6 +208,12 @@ class TestPython(SystemContract):
         assert found[0].answer.failed == SYSTEM_RAISED
         assert found[1].answer.text == "about go on"
         assert collect(Python("owned_system.odd").ask, [Request("?")])[0].answer.failed == SYSTEM_RAISED
+
+    def test_an_invalid_value_is_logged_with_its_fault(self, caplog: pytest.LogCaptureFixture) -> None:
+        collect(Python("owned_system.uneven", answers=False).ask, [Request("Why?")])
+        (logged,) = caplog.records
+        assert "returned an invalid value for the question 'Why?'" in logged.getMessage()
+        assert "there are 1 ids and 0 contexts; these numbers must be equal" in str(logged.exc_info)
 
     def test_time_limit_of_the_config_is_no_error_of_the_function(self) -> None:
         part = Python("owned_system.plain")

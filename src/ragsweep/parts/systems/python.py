@@ -118,7 +118,8 @@ class Python:
             return response._replace(answer=response.answer._replace(seconds=time.perf_counter() - begin))
         except Exception as fault:  # a user's function may raise anything
             raise_overdue(fault)
-            _log.exception("%s raised an error for the question %r", self.function, request.question)
+            fact = "%s raised an error or returned an invalid value for the question %r"
+            _log.exception(fact, self.function, request.question)
             return Response(Answer(failed=SYSTEM_RAISED))
 
     def _parse(self, returned: Any) -> Response:
