@@ -372,6 +372,14 @@ def test_a_config_with_equal_scores_passes_against_itself_on_a_few_questions(
     assert decided(tmp_path, *options, "--margin", "ndcg=.02")[0] == status
 
 
+@pytest.mark.parametrize("count", [8, 80])
+def test_a_config_with_equal_scores_does_not_pass_against_itself_if_it_lost_scores(count: int, tmp_path: Path) -> None:
+    """Tokens have no worst value that a lost score could be given."""
+    before, after = scored({"tokens": [50.0] * count}), scored({"tokens": [50.0] * (count - 1) + [math.nan]})
+    options = named(tmp_path, *(changed(one, signature="sig") for one in (before, after)))
+    assert decided(tmp_path, *options, "--margin", "tokens=5")[0] == 3
+
+
 @pytest.mark.parametrize(("gain", "status"), [(0.1, 0), (0.0, 1), (0.05, 3)])
 def test_a_gain_is_to_be_shown(gain: float, status: int, tmp_path: Path) -> None:
     options = pair(tmp_path, drawn(gain, 80, 0.05, 3), 80)

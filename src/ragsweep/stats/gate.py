@@ -187,7 +187,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         if scope.people and not label and not math.isnan(found.low):
             judged = found
             found, labels = _correct(judged, condition, part, compared, filled.worst, scope.people)
-        equal = same and found.note in (noninferiority.SAME, FEW) and np.array_equal(*part.values)
+        equal = same and not lost and found.note in (noninferiority.SAME, FEW) and np.array_equal(*part.values)
         if equal:  # a config against itself cannot differ on other questions
             found = replace(found, decision="pass", note=noninferiority.SAME)
         elif lost and found.decision == "pass":
