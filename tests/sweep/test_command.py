@@ -108,8 +108,12 @@ def test_an_option_that_was_typed_is_not_blamed_on_a_file() -> None:
 
 
 def test_key_that_all_swept_options_have_may_be_set_though_the_default_option_lacks_it() -> None:
-    jobs = compose_jobs(read(["llm=openai,ollama", "llm.model=m", "llm.temperature=0.5"], multirun=True))
+    typed = ["llm=openai,ollama", "llm.model=m", "llm.temperature=0.5", "~metrics.semantic_similarity"]
+    jobs = compose_jobs(read([*typed, "metrics.keyword_coverage.match=stem"], multirun=True))
     configs = [job.config.written["llm"] for job in jobs]
+    metrics = [job.config.written["metrics"] for job in jobs]  # those that an llm adds
+    assert [one["keyword_coverage"]["match"] for one in metrics] == ["stem", "stem"]
+    assert not any("semantic_similarity" in one for one in metrics)
     assert [(one["model"], one["temperature"]) for one in configs] == [("m", 0.5)] * 2
     assert len({one["base_url"] for one in configs}) == 2
 

@@ -189,11 +189,14 @@ def _quoted(line: str) -> str:
 
 
 def _shared(lines: Sequence[str]) -> list[str]:
-    """Return the overrides with one value, without the keys of swept options: the default option may lack them."""
+    """Return the overrides with one value, without those of keys that only swept options may bring.
+
+    These are the keys of the options themselves and, because an llm adds metrics, those of metrics.
+    """
     parsed = [parse(line) for line in lines]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
-    pairs = zip(lines, parsed, strict=True)
-    return [line for line, one in pairs if not (one.is_sweep_override() or one.key_or_group.startswith(swept))]
+    brought, pairs = (*swept, "metrics.") if swept else (), zip(lines, parsed, strict=True)
+    return [line for line, one in pairs if not (one.is_sweep_override() or one.key_or_group.startswith(brought))]
 
 
 def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[str]) -> list[str]:
