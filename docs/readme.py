@@ -21,7 +21,7 @@ def main() -> None:
         first = _run(folder, "top_k=3,5,10")
         answers = _run(sys.argv[1] if len(sys.argv) > 1 else folder, "sweeps=answers", "dataset.limit=60")
     _fill("output", f"```text\n{first}\n```")
-    _fill("answers", f"```text\n{answers[answers.index('ragsweep  ') : answers.index('FIX  ')].rstrip()}\n```")
+    _fill("answers", f"```text\n{answers[answers.index('ragsweep  ') : answers.index('EVIDENCE  ')].rstrip()}\n```")
     _fill("measured", _table((ROOT / "docs" / "measurements.md").read_text()))
 
 
