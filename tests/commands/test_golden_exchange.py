@@ -141,7 +141,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         (["import", "x", "out=pages"], "pages already exists; choose another out=, or add overwrite=true"),
         (["import", "out=y", "dataset=squad", "dataset.path=y", "question=q", "format=csv"], "question=q, format=csv:"),
         (["import", "log.csv", "out=y", "question=q", "format=ragas"], "format=ragas has fixed fields; omit "),
-        (["import", "log.csv", "out=y", "qestion=q"], r"no key .*; keys that name a field: id, question, answerable, reference, "),
+        (["import", "log.csv", "out=y", "qestion=q"], r"no key .*; keys that name a field: id, question, answerable, "),
         (["import", "out=y", "dataset=squad", "dataset.path="], r"^dataset.path: requires a value"),
     ],
 )
