@@ -168,6 +168,7 @@ def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages
 
 
 @pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first imported
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 def test_kill_leaves_no_alias_on_a_version_that_cannot_be_loaded(swept: str, seconds: float, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ragsweep", "ship", f"{swept}#1", "--name", "handbook", "--alias", "champion"]
