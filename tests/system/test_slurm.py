@@ -68,7 +68,7 @@ class Swept:
     def finish(self, process: subprocess.Popen[bytes]) -> None:
         finish(process, self.folder)
         assert self.remote.names("outcomes/") == []  # each was recorded
-        assert self.slurm.jobs() == {}
+        wait_until(lambda: not self.slurm.jobs(), 60)  # SLURM lists a job until it has cleaned up after it
         assert [path.name for path in self.nodes.glob("*/ledger.db")] == []
 
 
