@@ -16,7 +16,7 @@ from ragsweep.report.holdout import holdout_use
 from ragsweep.report.naming import first_names, rounded
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import SweepTable, label_table, slice_table, sweep_table, swept
 from ragsweep.report.tables import applicable, evidence_note, headline, partial_note, reranking_note, target_numbers
 from ragsweep.report.verdict import limits
 from ragsweep.stats.comparison import SweepComparison
@@ -78,8 +78,8 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
 def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
-    has_differences = found.compared is not None and any("[" in row[-2] for row in table.rows)
-    legend = [INTERVALS + TOGETHER * has_differences, *([TUNED] if found.finals else [])]
+    together = TOGETHER if has_difference_intervals(table, found.compared) else ""
+    legend = [INTERVALS + together, *([TUNED] if found.finals else [])]
     yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
@@ -87,6 +87,11 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
         metric = found.compared.metric if found.compared else names[0]
         yield notes(Statement("", f"{metric} by {by}:"))
         yield slice_table(table.shown, by, metric, width)
+
+
+def has_difference_intervals(table: SweepTable, compared: SweepComparison | None) -> bool:
+    """Return whether a sweep's table has intervals of differences; with few independent questions, it has none."""
+    return compared is not None and any("[" in row[-2] for row in table.rows)
 
 
 def description_document(report: SweepReport) -> Document:
