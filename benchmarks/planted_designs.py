@@ -520,7 +520,8 @@ def weights(replications: int) -> list[str]:
             worse = weighted.select_configs((0, 9))
             worse.values[1] -= MARGIN * weighted.weights
             found["gate"] += gate(worse, MARGIN).decision == "pass"
-            _, low, high = means_with_intervals(plain.values[:1], UNBOUNDED, UNBOUNDED, weighted.weights)
+            scores, clusters = plain.values[:1], weighted.clusters
+            _, low, high = means_with_intervals(scores, UNBOUNDED, UNBOUNDED, weighted.weights, clusters)
             found["mean"] += bool(low[0] <= 0.5 <= high[0])
         rows.append([name, f"{effective / replications:.0f}", *(share(one, replications) for one in found.values()),
                      str(unknown)])  # fmt: skip
@@ -528,8 +529,7 @@ def weights(replications: int) -> list[str]:
         "**Ten configs, equal by traffic, that gain on frequent questions and lose on rare ones, or the reverse**: how"
         " often all intervals hold (at least 93), and without weights; one of the ten is left out of the set (at most"
         " 6.5); one is called better (at most 2.5); the gate passes one that is worse by the margin (at most 5); the"
-        " interval of one config's mean holds, computed without clusters; how many cases have no interval (fewer"
-        " than ten effective clusters)"
+        " interval of one config's mean holds; how many cases have no interval (fewer than ten effective clusters)"
     )
     return table(title, ["", "count as", "hold", "without weights", "left out", "better", "gate", "mean",
                          "none, cases"], rows)  # fmt: skip

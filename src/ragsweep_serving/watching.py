@@ -13,7 +13,8 @@ from ragsweep.parts.languages import detect_language, fold, question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats import drift as drifts
 from ragsweep.stats.drift import SHARE, ClusteredSample, Drift, Quantity, compare, mean_interval, share_interval
-from ragsweep.stats.intervals import quantile_interval, varying
+from ragsweep.stats.inference.cluster_errors import varying
+from ragsweep.stats.intervals import quantile_interval
 from ragsweep_serving.reference import TOTAL, Reference, unknown_share
 
 EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", "stale_share"

@@ -51,6 +51,13 @@ def test_every_average_states_its_denominator_and_why_a_score_is_missing() -> No
     assert 0 <= summary.low <= summary.value <= summary.high <= 1
 
 
+def test_interval_of_a_mean_takes_account_of_questions_about_the_same_document() -> None:
+    """Eight questions about two documents: the scores of each document are equal, so there are two observations."""
+    both = golden(*[(f"cats in the yard {n}", "d1") for n in range(4)], *[(f"xylophone {n}", "d4") for n in range(4)])
+    summary = Evaluator().evaluate(experiment(both)).summaries.metrics["recall_at_3"]
+    assert (summary.value, summary.low, summary.high) == (0.5, 0.0, 1.0)
+
+
 def test_right_answers_are_a_column_where_the_golden_set_has_any() -> None:
     first, second, *_ = QUESTIONS.questions
     answered = QuestionTable((replace(first, references=("yes", "it is")), second))

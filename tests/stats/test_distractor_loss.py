@@ -39,6 +39,14 @@ def test_weights_count_in_the_loss() -> None:
     assert found.low <= -0.6 <= found.high
 
 
+def test_changes_of_one_document_count_once() -> None:
+    rates, scores = [0.4] * 30, np.repeat(np.random.default_rng(0).random(10), 3).tolist()
+    sources = {"source": [f"document {n // 3}" for n in range(30)]}
+    found = distractor_loss([table([0.0] * 30, [1.0] * 30) | sources, table(rates, scores) | sources], "success_rate")
+    alone = distractor_loss([table([0.0] * 10, [1.0] * 10), table(rates[:10], scores[::3])], "success_rate")
+    assert (found.low, found.high) == pytest.approx((alone.low, alone.high))
+
+
 def test_the_interval_holds_the_planted_loss() -> None:
     held = 0
     for seed in range(100):

@@ -77,15 +77,24 @@ def test_weighted_quantile_lies_within_its_interval(pairs: list[tuple[float, flo
         assert np.isnan([low, high]).all()
 
 
-def plain(values: np.ndarray) -> tuple[float, float]:
-    """Return the percentile bootstrap in its simplest form."""
+def plain(
+    values: np.ndarray, weights: np.ndarray | None = None, clusters: np.ndarray | None = None
+) -> tuple[float, float]:
+    """Return the expanded percentile bootstrap of whole clusters in its simplest form."""
     generator = np.random.default_rng(20260101)
-    counts = generator.multinomial(len(values), np.full(len(values), 1 / len(values)), size=intervals.RESAMPLES)
-    scored = ~np.isnan(values)
+    weights = np.ones(len(values)) if weights is None else weights
+    clusters = np.arange(len(values)) if clusters is None else clusters
+    members = [(clusters == name) & ~np.isnan(values) for name in np.unique(clusters)]
+    sums = np.array([(weights[here] * values[here]).sum() for here in members])
+    sizes = np.array([weights[here].sum() for here in members])
+    counts = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=intervals.RESAMPLES)
     with np.errstate(invalid="ignore"):
-        means = np.sort((counts[:, scored] @ values[scored]) / counts[:, scored].sum(axis=1))
+        means = np.sort((counts @ sums) / (counts @ sizes))
+    effective = sizes.sum() ** 2 / np.square(sizes).sum()
+    widest = stats.t.ppf(0.975, effective - 1) * np.sqrt(effective / (effective - 1))
     last = np.count_nonzero(~np.isnan(means)) - 1
-    return means[int(np.floor(0.025 * last))], means[int(np.ceil(last - 0.025 * last))]
+    tail = stats.norm.sf(widest) * last
+    return means[int(np.floor(tail))], means[int(np.ceil(last - tail))]
 
 
 COLUMN = st.lists(st.floats(0, 1) | st.just(np.nan) | st.floats(-1e6, 1e6), min_size=12, max_size=12)
@@ -135,6 +144,63 @@ def test_interval_of_any_number_of_questions_is_that_of_the_plain_bootstrap(ques
     _, low, high = means_with_intervals(rows, unbounded, unbounded)
     for n in (0, 1, 7, 11):
         assert (low[n], high[n]) == pytest.approx(plain(rows[n]), rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clusters_are_resampled_as_a_whole(weighted: bool) -> None:
+    generator = np.random.default_rng(5)
+    clusters = generator.integers(0, 40, 150)
+    weights = generator.gamma(2, 1, 150) if weighted else None
+    for share in (0.0, 0.3):
+        scores = generator.random(150)
+        scores[generator.random(150) < share] = np.nan
+        _, low, high = means_with_intervals(scores[None, :], NONE, NONE, weights, clusters)
+        assert (low[0], high[0]) == pytest.approx(plain(scores, weights, clusters), rel=0, abs=1e-12)
+
+
+def correlated(generator: np.random.Generator, clusters: int, size: int, correlation: float) -> np.ndarray:
+    """Draw normal scores of mean 0 with this correlation between the scores of a cluster."""
+    shared = np.repeat(generator.normal(size=clusters), size) * np.sqrt(correlation)
+    return shared + generator.normal(size=clusters * size) * np.sqrt(1 - correlation)
+
+
+@pytest.mark.parametrize(("clusters", "size", "correlation"), [(60, 5, 0.0), (60, 5, 0.4), (12, 10, 0.4), (10, 1, 0.0)])
+def test_interval_covers_the_true_mean_whether_or_not_scores_of_a_cluster_correlate(
+    clusters: int, size: int, correlation: float
+) -> None:
+    samples = np.stack([correlated(np.random.default_rng(n), clusters, size, correlation) for n in range(600)])
+    unbounded, groups = np.full(600, np.nan), np.repeat(np.arange(clusters), size)
+    _, low, high = means_with_intervals(samples, unbounded, unbounded, None, groups)
+    assert np.mean((low <= 0) & (high >= 0)) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize("questions", [30, 6])
+def test_clusters_of_one_question_are_none(questions: int) -> None:
+    scores, names = np.random.default_rng(0).random((2, questions)), np.arange(questions)[::-1]
+    plainly = means_with_intervals(scores, np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(means_with_intervals(scores, np.zeros(2), np.ones(2), None, names), plainly)
+
+
+def test_few_clusters_have_the_interval_of_student_for_their_means() -> None:
+    scores, clusters = np.random.default_rng(3).random(24), np.repeat(np.arange(6), 4)
+    means = scores.reshape(6, 4).mean(axis=1)
+    _, low, high = means_with_intervals(scores[None, :], NONE, NONE, None, clusters)
+    assert (low[0], high[0]) == pytest.approx(stats.t.interval(0.95, 5, means.mean(), stats.sem(means)))
+    _, low, high = means_with_intervals(scores[None, :], NONE, NONE, None, np.zeros(24, dtype=np.int64))
+    assert np.isnan([low[0], high[0]]).all()
+
+
+@pytest.mark.parametrize("clusters", [4, 20])
+def test_equal_means_of_all_clusters_are_not_certainty(clusters: int) -> None:
+    scores, groups = np.tile([1.0, 0.0], clusters), np.repeat(np.arange(clusters), 2)
+    _, low, high = means_with_intervals(scores[None, :], np.zeros(1), np.ones(1), None, groups)
+    assert (low[0], high[0]) == interval(scores.tolist())
+    assert low[0] < 0.4 < 0.6 < high[0]
+
+
+def test_perfect_scores_count_once_a_cluster() -> None:
+    _, low, high = means_with_intervals(np.ones((1, 60)), np.zeros(1), np.ones(1), None, np.repeat(np.arange(20), 3))
+    assert (low[0], high[0]) == interval([1.0] * 20)
 
 
 @given(st.lists(COLUMN, min_size=2, max_size=4))

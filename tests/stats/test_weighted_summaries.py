@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import Result
@@ -16,8 +17,9 @@ from ragsweep.stats.answer_outcomes import coverage_curve
 from ragsweep.stats.calibration import noise
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.context_effect import compare
+from ragsweep.stats.inference.cluster_errors import varying
 from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.intervals import means_with_intervals, quantile_interval, varying
+from ragsweep.stats.intervals import means_with_intervals, quantile_interval
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.stats.summaries import collect_scores
 from support.results import METRIC, changed, one_metric
@@ -77,6 +79,18 @@ def test_bounds_of_failed_questions_and_means_of_groups_are_weighted() -> None:
     found = table.summarise()[metric.name]
     assert (found.value, found.low_bound, found.high_bound) == pytest.approx((1.5 / 4, 1.5 / 8, 5.5 / 8))
     assert table.summarise(np.array([1, 3]))[metric.name].value == pytest.approx(0.5 / 3)
+
+
+def test_intervals_of_a_table_and_of_its_slices_are_those_of_clusters() -> None:
+    metric, clusters = ContextRecall(), np.repeat(np.arange(12), 3)
+    scores = np.repeat(np.random.default_rng(0).random(12), 3)
+    alone = collect_scores([metric], {metric.name: Scores(scores[::3], np.full(12, ""))}).summarise()[metric.name]
+    table = collect_scores([metric], {metric.name: Scores(scores, np.full(36, ""))}, clusters=clusters)
+    found = table.summarise()[metric.name]
+    assert (found.low, found.high) == pytest.approx((alone.low, alone.high))
+    few = table.summarise(np.arange(9))[metric.name]
+    error = stats.sem(scores[:9:3])
+    assert (few.low, few.high) == pytest.approx(np.clip(stats.t.interval(0.95, 2, scores[:9].mean(), error), 0, 1))
 
 
 def test_a_mean_by_weight_is_a_mean() -> None:

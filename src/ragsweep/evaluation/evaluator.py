@@ -103,7 +103,7 @@ class Evaluator:
         repeated = score_repetitions(experiment.metrics, views)
         failures = find_failures(self.executor, graph, view, table)
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
-        collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
+        collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered, table.clusters)
         metrics, stages = collected.summarise(), self._traced_stages(graph, table)
         reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
         lost, labels = set(np.flatnonzero(is_lost).tolist()), (experiment.dataset.golden.digest, experiment.threshold)
@@ -196,7 +196,9 @@ class Evaluator:
         view = view_alone(before, experiment.top_k, coverage, graph.budget)
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and _OF_RANKINGS.issuperset(one.needs)]
         scores = {metric.name: failures.drop(score_metric(metric, view)) for metric in metrics}
-        summaries = collect_scores(metrics, scores, table.weights).summarise() if metrics else {}
+        summaries = (
+            collect_scores(metrics, scores, table.weights, clusters=table.clusters).summarise() if metrics else {}
+        )
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
         return {"first_stage": summaries, "reranking": compare(before, after, coverage, candidates)}
 

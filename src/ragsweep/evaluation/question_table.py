@@ -119,6 +119,11 @@ class QuestionTable:
         return None if weights is None else np.array(weights, dtype=np.float64)
 
     @cached_property
+    def clusters(self) -> Numbers:
+        """The number of each question's cluster (questions,)."""
+        return np.unique(np.array(self.columns["source"], dtype=np.str_), return_inverse=True)[1]
+
+    @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the table of results that describe the questions.
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.stats.inference.matrix import WEIGHT
-from ragsweep.stats.intervals import means_with_intervals, varying
+from ragsweep.stats.inference.cluster_errors import varying
+from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, number_clusters
+from ragsweep.stats.intervals import means_with_intervals
 
 FEWEST = 3
 """Minimum of ``losses`` minus ``wins`` for a leg's lead to count as large (see ``LegComparison.notable``)."""
@@ -176,15 +177,17 @@ def distractor_loss(tables: Sequence[Mapping[str, Sequence[Any]]], metric: str) 
 
     A question counts if some configs have one of its distractors in the context and others have none; its change is the
     difference between the means of these two groups of configs. The configs also differ in other ways, so the change
-    does not prove a cause. Changes have the weights of their questions and are treated as independent, even those on
-    the same document. Return None if fewer than ten questions count.
+    does not prove a cause. Changes have the weights and clusters of their questions. Return None if fewer than ten
+    questions count.
     """
     weights: dict[str, float] = {}
+    sources: dict[str, str] = {}
     scores: dict[str, tuple[list[float], list[float]]] = {}
     for table in tables:
         if RATE not in table or metric not in table:
             continue
         weights |= zip(table["question_id"], table.get(WEIGHT) or [1.0] * len(table["question_id"]), strict=True)
+        sources |= zip(table["question_id"], table.get(SOURCE) or table["question_id"], strict=True)
         for name, rate, score in zip(table["question_id"], table[RATE], table[metric], strict=True):
             if rate is not None and score is not None and not np.isnan(rate) and not np.isnan(score):
                 scores.setdefault(name, ([], []))[rate > 0].append(float(score))
@@ -194,5 +197,6 @@ def distractor_loss(tables: Sequence[Mapping[str, Sequence[Any]]], metric: str) 
         return None
     unbounded = np.array([np.nan])
     weighted = varying(np.array([weights[name] for name in scores], dtype=np.float64))
-    mean, low, high = means_with_intervals(np.array([changes]), unbounded, unbounded, weighted)
+    clusters = number_clusters(np.array([sources[name] for name in scores], dtype=np.str_))
+    mean, low, high = means_with_intervals(np.array([changes]), unbounded, unbounded, weighted, clusters)
     return DistractorLoss(metric, len(changes), float(mean[0]), float(low[0]), float(high[0]))

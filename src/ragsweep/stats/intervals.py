@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.question_results import Doubles, Flags
+from ragsweep.core.question_results import Doubles, Flags, Numbers
+from ragsweep.stats.inference.cluster_errors import effective_clusters
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_sums, student_quantile
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -17,88 +19,110 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 LEVEL = 0.95
 FEWEST = 10
-"""Minimum number of scores for a bootstrap; with fewer, its coverage is too low."""
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
-"""The 97.5 % quantiles of Student's t with 1 to 8 degrees of freedom."""
+"""Minimum effective number of clusters for a bootstrap; with fewer, its coverage is too low."""
 
 
 def means_with_intervals(
-    rows: Doubles, lowest: Doubles, highest: Doubles, weights: Doubles | None = None
+    rows: Doubles,
+    lowest: Doubles,
+    highest: Doubles,
+    weights: Doubles | None = None,
+    clusters: Numbers | None = None,
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Return the means of many metrics over their known scores, and the ends of their percentile bootstrap intervals.
+    """Return the means of many metrics over their known scores, and the ends of their bootstrap intervals.
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
-    bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
-    fewer than ten scores, Student's t is used, clipped to the bounds; if these scores are all equal, both ends are NaN,
-    because their spread is unknown. There is one exception, for any number of scores: if all n scores equal one of the
-    metric's two bounds, the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), and its width is 1
-    - .025 ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
+    bounds, NaN where there is none. ``clusters`` (questions,) has the number of each question's cluster; None means
+    that all questions are independent. With ``weights`` (questions,), the means are weighted.
 
-    With ``weights`` (questions,), the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,
-    chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
+    Each resample draws whole clusters, and its mean is a ratio of sums (Davison and Hinkley 1997, chapter 2). The ends
+    are expanded percentiles (Hesterberg, The American Statistician 69, 2015): their tails are those of a normal
+    interval that is as wide as Student's, because plain percentiles of ten clusters cover the mean in 90 % of cases.
+    The number n of clusters is the effective one: (sum of s) ** 2 / sum of s ** 2, for clusters with s scores each, or
+    with scores of the total weight s. Calls with the same number of clusters use the same resamples (fixed seed).
+
+    If n is below ten, Student's t is used, clipped to the bounds. Both ends are then NaN if n is below two, or if the
+    scores are all equal, because their spread is unknown. There is one exception, for any n: if all scores equal one of
+    the metric's two bounds, the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), and its width
+    is 1 - .025 ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
 
     For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
     bits below the largest score), so an interval depends on neither the other metrics nor the number of threads.
     """
     rows = np.ascontiguousarray(rows)
-    mean, low, high = _bootstrap(rows, weights).T.copy()
+    clusters = None if clusters is None or len(np.unique(clusters)) == len(clusters) else clusters
+    mean, low, high = _bootstrap(rows, weights, clusters).T.copy()
     unknown = np.isnan(low)
     low, high = np.fmax(low, lowest), np.fmin(high, highest)  # fmax and fmin ignore a bound of NaN
     low[unknown] = high[unknown] = np.nan
-    _open_at_bounds(rows, (lowest, highest), (low, high), weights)
+    _open_at_bounds(rows, (lowest, highest), (low, high), _effective(~np.isnan(rows), weights, clusters))
     return mean, low, high
 
 
-def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
+def _bootstrap(rows: Doubles, weights: Doubles | None, clusters: Numbers | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    With fewer than ten scores, the ends are Student's t bounds, NaN if all scores are equal. Without scores, all three
-    numbers are NaN.
+    With fewer than ten effective clusters, the ends are Student's t bounds, NaN if all scores are equal. Without
+    scores, all three numbers are NaN.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
     least = np.where(known, rows, np.inf).min(axis=1, initial=np.inf)
     most = np.where(known, rows, -np.inf).max(axis=1, initial=-np.inf)
     intervals = np.where(known.any(axis=1), [least, least, most], np.nan).T
+    effective = _effective(known, weights, clusters)
+    enough = effective >= FEWEST - 1e-9  # weights add up inexactly
     for chosen in (np.flatnonzero(whole), np.flatnonzero(~whole)):
         if len(chosen):
             intervals[chosen, 0] = _means(rows[chosen], known[chosen], weights)
-            varied = chosen[least[chosen] < most[chosen]]
-            intervals[varied, 1:] = _resampled_ends(rows[varied], known[varied], weights)
-    for row in np.flatnonzero(_effective(known, weights) < FEWEST - 1e-9).tolist():  # weights add up inexactly
+            varied = chosen[(least[chosen] < most[chosen]) & enough[chosen]]
+            tails = _tails(effective[varied])
+            intervals[varied, 1:] = _resampled_ends(rows[varied], known[varied], tails, weights, clusters)
+    for row in np.flatnonzero(~enough).tolist():
         here = known[row]
-        intervals[row, 1:] = _student_ends(rows[row][here], None if weights is None else weights[here])
+        sizes, groups = (None if one is None else one[here] for one in (weights, clusters))
+        intervals[row, 1:] = _student_ends(rows[row][here], float(effective[row]), sizes, groups)
+    if clusters is not None:
+        cancelled = intervals[:, 2] - intervals[:, 1] <= NEGLIGIBLE * (most - least)
+        cancelled &= least < most  # equal means of all clusters do not mean precision
+        if cancelled.any():
+            intervals[cancelled] = _bootstrap(rows[cancelled], weights, None)
     return intervals
 
 
-def varying(weights: Doubles | None) -> Doubles | None:
-    """Return the weights; None if there are none or all are equal."""
-    return None if weights is None or not len(weights) or (weights == weights[0]).all() else weights
+def _effective(known: Flags, weights: Doubles | None, clusters: Numbers | None) -> Doubles:
+    """Return the effective number of clusters with scores in every row (Kish, Survey Sampling, 1965)."""
+    sizes = known.astype(np.float64) if weights is None else known * weights
+    sizes = sizes if clusters is None else cluster_sums(sizes, clusters)
+    squares = np.asarray(np.square(sizes).sum(axis=1))
+    return np.asarray(np.divide(sizes.sum(axis=1) ** 2, squares, out=np.zeros_like(squares), where=squares > 0))
 
 
-def _effective(known: Flags, weights: Doubles | None) -> Doubles:
-    """Return the number of scores of every row; with weights, the effective one (Kish, Survey Sampling, 1965)."""
-    if weights is None:
-        return np.asarray(known.sum(axis=1))
-    squares = np.asarray(known @ np.square(weights))
-    return np.divide((known @ weights) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
+def _tails(effective: Doubles) -> Doubles:
+    """Return the share of resampled means beyond each end of an interval, for each effective number of clusters."""
+    from scipy.special import ndtr, stdtrit
+
+    student = stdtrit(effective - 1, (1 + LEVEL) / 2)
+    return np.asarray(ndtr(-student * np.sqrt(effective / (effective - 1))))
 
 
-def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
+def _student_ends(
+    scores: Doubles, effective: float, weights: Doubles | None, clusters: Numbers | None
+) -> tuple[float, float]:
     """Bound the mean of a few scores by Student's t; NaN if they are equal, or if their effective number is below 2.
 
     The bounds are also NaN if a score is infinite.
     """
-    if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
+    if effective < 2 - 1e-9 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
     weights = np.ones(len(scores)) if weights is None else weights
-    count = float(_effective(np.ones((1, len(scores)), dtype=np.bool_), weights)[0])
-    if count < 2:
-        return math.nan, math.nan
     shares = weights / weights.sum()
     mean = float(shares @ scores)
-    error = math.sqrt(float(np.square(shares * (scores - mean)).sum()) * count / (count - 1))
-    return mean - STUDENT[int(count) - 2] * error, mean + STUDENT[int(count) - 2] * error
+    deviations = shares * (scores - mean)
+    sums = deviations if clusters is None else np.bincount(clusters, deviations)
+    error = math.sqrt(float(np.square(sums).sum()) * effective / (effective - 1))
+    half = student_quantile((1 + LEVEL) / 2, effective - 1) * error
+    return mean - half, mean + half
 
 
 def _means(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
@@ -121,52 +145,59 @@ def _means(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
     return middle
 
 
-def _resampled_ends(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
+def _resampled_ends(
+    rows: Doubles, known: Flags, tails: Doubles, weights: Doubles | None, clusters: Numbers | None
+) -> Doubles:
     """Return the ends of each row's interval, which are quantiles of its means over the resamples, as (rows, 2).
 
-    Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions exceeds 2 ** 53,
-    so all sums are exact.
+    Scores are scaled by a power of two to whole numbers, small enough that no sum over the questions of a resample
+    exceeds 2 ** 53, so all sums are exact.
     """
     if not len(rows):
         return np.empty((0, 2))
-    filled = np.where(known, rows, 0.0) * (1.0 if weights is None else weights)
-    whole, shift = _whole_numbers(filled)
-    draws = _draws(rows.shape[1])
+    filled = np.where(known, rows, 0.0)
+    filled = filled if weights is None else filled * weights
+    whole, shift = _whole_numbers(filled, clusters)
+    draws = _draws(whole.shape[1])
     # On one thread, because idle threads would occupy the processor for 25 ms after a small product.
     with np.errstate(invalid="ignore", divide="ignore"), _thread_pools().limit(limits=1, user_api="blas"):
         sums = whole @ draws
-        if weights is not None:
-            of, less = _whole_numbers(known * weights)
-            ends, shift = _percentiles(sums / (of @ draws)), shift - less
-        elif known.all():
-            ends = _percentiles(sums) / rows.shape[1]  # resamples have equal sizes: sums are ordered as the means are
+        if weights is None and clusters is None and known.all():
+            ends = _percentiles(sums, tails) / rows.shape[1]  # resamples have equal sizes: sums are ordered as means
         else:
-            ends = _percentiles(sums / (known.astype(np.float64) @ draws))
+            of, less = _whole_numbers(known * (np.ones(rows.shape[1]) if weights is None else weights), clusters)
+            ends, shift = _percentiles(sums / (of @ draws), tails), shift - less
         return np.asarray(np.ldexp(ends, -shift))
 
 
-def _whole_numbers(rows: Doubles) -> tuple[Doubles, NDArray[np.int_]]:
-    """Scale rows by powers of two to whole numbers whose sums are exact; return them and the exponents (rows, 1)."""
+def _whole_numbers(rows: Doubles, clusters: Numbers | None) -> tuple[Doubles, NDArray[np.int_]]:
+    """Scale rows by powers of two to whole numbers whose sums are exact, and sum them by cluster.
+
+    Return the sums (rows, clusters) and the exponents (rows, 1).
+    """
     largest = np.abs(rows).max(axis=1)
     exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
-    shift = (53 - rows.shape[1].bit_length() - exponent)[:, None]
+    sizes = np.ones(rows.shape[1]) if clusters is None else np.unique(clusters, return_counts=True)[1]
+    drawn = int(len(sizes) * sizes.max())  # maximum number of questions in a resample
+    shift = (53 - drawn.bit_length() - exponent)[:, None]
     with np.errstate(invalid="ignore"):
-        return np.rint(np.ldexp(rows, shift)), shift
+        whole = np.rint(np.ldexp(rows, shift))
+    return (whole if clusters is None else cluster_sums(whole, clusters)), shift
 
 
-def _percentiles(means: Doubles) -> Doubles:
+def _percentiles(means: Doubles, tails: Doubles) -> Doubles:
     """Return the interval of every row (rows, 2), ignoring resamples without a scored question, whose mean is NaN."""
     ordered = np.sort(means, axis=1)
     last = np.full(len(means), means.shape[1] - 1)
     if np.isnan(ordered[:, -1]).any():
         last = np.maximum((~np.isnan(means)).sum(axis=1) - 1, 0)
-    tail = (1 - LEVEL) / 2 * last
+    tail = tails * last
     row = np.arange(len(means))
     return np.stack([ordered[row, np.floor(tail).astype(int)], ordered[row, np.ceil(last - tail).astype(int)]], axis=1)
 
 
 def _open_at_bounds(
-    rows: Doubles, bounds: tuple[Doubles, Doubles], ends: tuple[Doubles, Doubles], weights: Doubles | None
+    rows: Doubles, bounds: tuple[Doubles, Doubles], ends: tuple[Doubles, Doubles], effective: Doubles
 ) -> None:
     (lowest, highest), (low, high) = bounds, ends
     unknown = np.isnan(rows)
@@ -174,8 +205,7 @@ def _open_at_bounds(
     at_bottom = (unknown | (rows == lowest[:, None])).all(axis=1)
     bounded = ~(np.isnan(lowest) | np.isnan(highest) | unknown.all(axis=1))
     for n in np.flatnonzero(bounded & (at_top | at_bottom)).tolist():
-        scored = float(_effective(~unknown[n : n + 1], weights)[0])
-        width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / scored))
+        width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / float(effective[n])))
         if at_top[n]:
             low[n], high[n] = highest[n] - width, highest[n]
         if at_bottom[n]:
@@ -190,10 +220,10 @@ def _thread_pools() -> ThreadpoolController:
 
 
 @lru_cache(maxsize=64)
-def _draws(questions: int) -> Doubles:
-    """Draw the count of each question in each resample, as (questions, resamples)."""
+def _draws(clusters: int) -> Doubles:
+    """Draw the count of each cluster in each resample, as (clusters, resamples)."""
     generator = np.random.default_rng(20260101)
-    counts = generator.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES)
+    counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=RESAMPLES)
     return np.ascontiguousarray(counts.T, dtype=np.float64)
 
 
@@ -259,7 +289,7 @@ def _too_few(count: float, share: float) -> bool:
 
 def _weighted_quantile(ordered: Doubles, share: float, weights: Doubles) -> tuple[float, float, float]:
     reached = np.cumsum(weights) / weights.sum()
-    count = float(_effective(np.ones((1, len(ordered)), dtype=np.bool_), weights)[0])
+    count = effective_clusters(weights)
     half = 1.959964 * math.sqrt(share * (1 - share) / count)
     shares = np.array([share, max(share - half, 0.0), min(share + half, 1.0)])
     places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(ordered) - 1)

@@ -11,7 +11,8 @@ from ragsweep.core.missing import INAPPLICABLE, SKIPPED, ReasonCodes, failed, nu
 from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
-from ragsweep.stats.intervals import means_with_intervals, quantile_interval, varying
+from ragsweep.stats.inference.cluster_errors import varying
+from ragsweep.stats.intervals import means_with_intervals, quantile_interval
 
 Amount = tuple[float, float, float]
 """A value and the ends of its interval."""
@@ -41,7 +42,8 @@ class ScoreTable:
     """All scores of one config: one row per metric.
 
     ``weights`` has the questions' weights; None means equal weights. ``unanswered`` marks the questions without an
-    answer; None means that there are none.
+    answer; None means that there are none. ``clusters`` has the number of each question's cluster; None means that all
+    questions are independent.
     """
 
     metrics: Sequence[Metric]
@@ -49,13 +51,15 @@ class ScoreTable:
     reasons: Sequence[ReasonCodes]
     weights: Doubles | None
     unanswered: Flags | None
+    clusters: Numbers | None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
         """Return each metric's summary, by name, over the questions with the indices ``chosen`` (None means all)."""
         values = self.values if chosen is None else np.ascontiguousarray(self.values[:, chosen])
         known = ~np.isnan(values)
         weights = varying(self.weights if chosen is None or self.weights is None else self.weights[chosen])
-        amounts = self._amounts(values, known, weights)
+        clusters = self.clusters if chosen is None or self.clusters is None else self.clusters[chosen]
+        amounts = self._amounts(values, known, weights, clusters)
         scored, counts = np.count_nonzero(known, axis=1).tolist(), self._counts(chosen, weights)
         masses = scored if weights is None else (known @ weights).tolist()
         return {
@@ -65,11 +69,13 @@ class ScoreTable:
             for n, metric in enumerate(self.metrics)
         }
 
-    def _amounts(self, values: Doubles, known: Flags, weights: Doubles | None) -> dict[int, Amount]:
+    def _amounts(
+        self, values: Doubles, known: Flags, weights: Doubles | None, clusters: Numbers | None
+    ) -> dict[int, Amount]:
         means = [n for n, metric in enumerate(self.metrics) if metric.quantile is None]
         bounds = np.array([self.metrics[n].bounds for n in means], dtype=np.float64).reshape(-1, 2)  # None becomes NaN
-        intervals = np.stack(means_with_intervals(values[means], bounds[:, 0], bounds[:, 1], weights), axis=1)
-        amounts: dict[int, Amount] = dict(zip(means, map(tuple, intervals.tolist()), strict=True))
+        intervals = means_with_intervals(values[means], bounds[:, 0], bounds[:, 1], weights, clusters)
+        amounts: dict[int, Amount] = dict(zip(means, map(tuple, np.stack(intervals, axis=1).tolist()), strict=True))
         for n, metric in enumerate(self.metrics):
             if metric.quantile is not None:
                 here = known[n]
@@ -105,11 +111,12 @@ def collect_scores(
     scores: Mapping[str, Scores],
     weights: Doubles | None = None,
     unanswered: Flags | None = None,
+    clusters: Numbers | None = None,
 ) -> ScoreTable:
-    """Collect the scores of the metrics in one table; ``weights`` and ``unanswered`` are as in ``ScoreTable``."""
+    """Collect the scores of the metrics in one table; the other arguments are as in ``ScoreTable``."""
     rows = [scores[metric.name] for metric in metrics]
     values, reasons = np.stack([row.values for row in rows]), number_reasons([row.reasons for row in rows])
-    return ScoreTable(metrics, values, reasons, weights, unanswered)
+    return ScoreTable(metrics, values, reasons, weights, unanswered, clusters)
 
 
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:

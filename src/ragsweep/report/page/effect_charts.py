@@ -146,7 +146,7 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     means = np.stack([verdict.matrix.values[list(rows[value])].mean(axis=0) for value in values])
     pooled = replace(verdict.matrix, values=means, configs=tuple(values))
     unbounded = np.full(len(values), np.nan)
-    mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
+    mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights, pooled.clusters)
     ordered = None if numbers is None else tuple(sorted(numbers))
     best = all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best
     if len(verdict.results) == len(values):  # each value is one config, to which the verdict applies

@@ -30,6 +30,11 @@ KINDS = 40
 """Maximum number of kinds of clusters for the degrees of freedom: with weights, few clusters are of the same kind."""
 
 
+def varying(weights: Doubles | None) -> Doubles | None:
+    """Return the weights; None if there are none or all are equal."""
+    return None if weights is None or not len(weights) or (weights == weights[0]).all() else weights
+
+
 def effective_clusters(sizes: Doubles) -> float:
     """Return the effective number of clusters: (sum of sizes)² / sum of squared sizes; 0 if there are no clusters."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0

@@ -20,7 +20,7 @@ from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.missing import OWN_REASONS, failed
 from ragsweep.core.question_results import Doubles, Flags, Numbers, QuestionResults
 from ragsweep.core.results import Result
-from ragsweep.stats.intervals import varying
+from ragsweep.stats.inference.cluster_errors import varying
 
 SOURCE, WEIGHT = "source", "weight"
 """The columns of ``QuestionResults`` with each question's cluster and weight."""
