@@ -51,7 +51,7 @@ simultaneous intervals. Changes that are invalid or change no result are omitted
 sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("baseline", "by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Keys whose overrides no case repeats: they change no result, or `_base` restores their effect (``sweeps``)."""
+"""Keys of overrides that the cases omit: they change no result, or `_base` restores their effect (``sweeps``)."""
 _FOLDER = Path("sweeps")
 
 
@@ -71,7 +71,7 @@ def ablate(arguments: Sequence[str]) -> int:
     parser.add_argument("--factor", action="append", help="change only this part or parameter; can be repeated")
     parser.add_argument("--metric", help="metric that orders the changes (default: the objective)")
     parser.add_argument("--plan", action="store_true", help="show the cases and their cost; run nothing")
-    parser.add_argument("--config-dir", "-cd", help="the folder of additional options that RUN was run with")
+    parser.add_argument("--config-dir", "-cd", help="the folder of additional options that RUN used")
     add_path(parser)
     options = parser.parse_intermixed_args(list(arguments))
     found = find_run(options.path, options.run)
@@ -237,8 +237,8 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     """Build the document of the effects that the changes have on a metric, the largest effect first.
 
     ``results[0]`` is the ablated config. If ``metric`` is None, the objective is used. Configs with too few scores of
-    the metric are left out; if no changed config is left, or if the ablated config is left out, the document states
-    that there is nothing to compare.
+    the metric are left out. If the ablated config or all changed configs are left out, the document states that the
+    effects cannot be compared.
     """
     decisive, ablated = metric or deciding_metric(results), results[0]
     results = [one for one in results if not decisive or is_scored(one, decisive)]

@@ -138,7 +138,7 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with ``line`` appended; it replaces any override of the same key and takes its ``+``."""
+    """Return the overrides with ``line`` appended; it replaces any override of the same key but keeps its ``+``."""
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)
@@ -147,7 +147,7 @@ def with_value(base: Sequence[str], line: str) -> Overrides:
 def with_change(base: Sequence[str], parameters: Mapping[str, str], factor: str, value: str) -> Overrides:
     """Return the overrides with a factor changed to ``value``: by `with_option` for a group, otherwise by `with_value`.
 
-    ``parameters`` are those of the config before the change.
+    ``parameters`` are the config's parameters before the change.
     """
     before = parameters.get(factor, "")
     has_settings = value != before and value[:1] != "{" and any(name.startswith(f"{factor}.") for name in parameters)
@@ -159,8 +159,8 @@ def with_change(base: Sequence[str], parameters: Mapping[str, str], factor: str,
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
     """Return the overrides with the option of a group changed from ``before`` to ``option``.
 
-    The settings of the replaced option are removed, except those of legs that the old and the new retriever share. A
-    retriever that is not a hybrid counts as its own leg.
+    The settings of the replaced option are removed, except for settings of legs that both retrievers share. A retriever
+    that is not a hybrid is treated as its own leg.
     """
     others = [line for line in base if not _belongs(key_of(line), group)]
     carried = _carried(base, before, option) if group == "retriever" else ()

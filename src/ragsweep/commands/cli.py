@@ -44,7 +44,7 @@ _WAYS_OUT: dict[int | None, str] = {
     errno.ENOSPC: "cannot be written: the disk is full; free space, or write to another disk",
     errno.EDQUOT: "cannot be written: the disk quota is used up; free space, or write to another disk",
 }
-"""How to continue after an operating system error that bad input or a full disk can cause in any command."""
+"""Advice for the operating system errors that bad input or a full disk can cause in any command."""
 
 _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
        ragsweep list [SWEEP] [--all]
@@ -118,9 +118,9 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
-    The exit status is 0 on success; 1 if a config failed or lacks scores, if an enforced target was missed, or if
-    MLflow lacks a result; 2 for bad input, a bad config, or an unusable ledger or tracker; and 129, 130 or 143 after an
-    interruption.
+    The exit status is 0 on success, and 129, 130 or 143 after an interruption. It is 1 for a failed or incomplete
+    config, a missed enforced target, or a result that MLflow lacks. It is 2 for bad input, a bad config, or an unusable
+    ledger or tracker.
     """
     # Imports and composition allocate many long-lived objects; at the default threshold of 700 objects,
     # garbage collection takes an eighth of the time.
@@ -131,7 +131,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
     """Run a command and exit with its status; report bad input without a traceback, and end cleanly on a signal."""
     _quieten()
-    if sys.stdout is None:  # closed by the caller: the next opened file would get its descriptor, and the output
+    if sys.stdout is None:  # closed by the caller: the next file that is opened would receive the output
         sys.stdout = pathlib.Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as in stderr: the encoding may lack a character
@@ -161,7 +161,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
 
 
 def _discard_unwritten() -> None:
-    """Discard what the standard output still holds if it cannot be written; otherwise Python's exit would fail."""
+    """Discard buffered standard output that cannot be written, because it would make Python's exit fail."""
     try:
         sys.stdout.flush()
     except OSError:

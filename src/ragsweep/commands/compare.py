@@ -139,9 +139,9 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield statements on slices with a shown difference or a note, then on slices that are or may be worse.
+    """Yield statements on slices with a shown difference or a note, then on slices with a shown or possible loss.
 
-    The latter are listed only if the candidate is shown, or is likely, to be better over all questions.
+    Losses are listed only if the candidate is shown or likely to be better over all questions.
     """
     metric = row["metric"]
     for part in slices:

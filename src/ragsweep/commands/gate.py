@@ -38,7 +38,7 @@ conditions are shown. fail: the opposite of a condition is shown. inconclusive: 
 questions. Runs on different golden sets or corpora are refused."""
 _HELP = {
     MARGIN: """largest acceptable loss: ndcg_at_10=.02 in the metric's unit, or ndcg_at_10=5%% of the baseline's mean;
-can be repeated, and each must hold""",
+can be repeated; all must be met""",
     LEAST: """lower bound to be shown: context_recall=.70 for the mean (no baseline needed), or ndcg_at_10=+.02 for the
 gain over the baseline""",
     MOST: "upper bound of the mean of a metric where lower is better: latency_mean_ms=300",

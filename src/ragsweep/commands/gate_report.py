@@ -30,8 +30,8 @@ class GateDecision:
 
     If the runs are not comparable, the decision is "refused", with a reason and without checks.
 
-    If there is an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each of them. Without
-    an anchor, or if the decision is "refused", ``decisions`` is empty.
+    With an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each one. Without an anchor, or
+    if the decision is "refused", ``decisions`` is empty.
     """
 
     decision: Decision

@@ -106,7 +106,7 @@ def _first_scores(result: Result) -> Scores:
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     """Return labels as metric -> question id -> value.
 
-    Raises InputError if a question has two values of a metric: without a run, it is unknown which one applies.
+    Raises InputError if a question has two values of a metric, because only a run determines which one applies.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:

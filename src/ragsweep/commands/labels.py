@@ -29,7 +29,7 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
     """Raise InputError if a label is outside the bounds of its metric.
 
-    The bounds are those that a result's config defines or, if no config does, those that `bounds_of_scores` infers.
+    The bounds are defined by a result's config or, if no config defines them, inferred by `bounds_of_scores`.
     """
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
@@ -48,7 +48,7 @@ def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
 
 
 def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
-    """Raise InputError if there are labels, but none of them is for a metric that the command compares."""
+    """Raise InputError if labels are given, but none is for a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"all labels are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"

@@ -152,10 +152,10 @@ def _charts(report: PairReport) -> Iterator[Block]:
 
 
 def _quality(report: PairReport) -> str:
-    """Return the metric in which the candidate has the most distinct scores, which makes the clearest chart.
+    """Return the metric in which the candidate has the most distinct scores, for the clearest chart.
 
-    Metrics named ``answer_*`` and costs (metrics with a unit, or for which lower is better) are ignored; if there is no
-    other metric, return the first metric.
+    Metrics named ``answer_*`` and costs (metrics with a unit, or for which lower is better) are ignored; if no other
+    metric exists, return the first metric.
     """
     rows = (row for row in report.rows if row["higher_is_better"] and not row["unit"])
     names: list[str] = [row["metric"] for row in rows if not row["metric"].startswith("answer_")]

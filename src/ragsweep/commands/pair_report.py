@@ -27,10 +27,10 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics to report: the success metric, objectives, headline and target metrics, ``answer_*`` metrics.
+    """Return the metrics to report: success metric, objectives, headline and target metrics, and ``answer_*`` metrics.
 
-    The success metric is that of ``first``, and the targets are those of ``second``. A metric is included only if it is
-    a mean, sets ``higher_is_better``, and has scores in both configs.
+    The success metric is taken from ``first``, and the targets from ``second``. A metric is included only if it is a
+    mean, sets ``higher_is_better``, and has scores in both configs.
     """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
@@ -102,7 +102,7 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """Response times in ms, by config and question: the sum of the measured steps, or NaN if there are none."""
+        """Response times in ms, by config and question: the sum of the measured steps, or NaN without any."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
@@ -195,7 +195,7 @@ class PairReport:
 
 
 def _difference_ends(check: Check, higher_is_better: bool) -> dict[str, float]:
-    """Return the ends of a difference's interval, each one-sided at 95 %; the interval in ``check`` is of the slack."""
+    """Return a difference's interval, with ends at one-sided 95 %, from the interval of the slack in ``check``."""
     ends = [
         (end + check.condition.size) * (1 if higher_is_better else -1) for end in (check.found.low, check.found.high)
     ]

@@ -52,9 +52,9 @@ def power_document(
     """Build the report on the differences that a golden set can detect, given the scores of one or two configs.
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the run
-    before it. ``siblings`` maps each metric to the number of configs that the runs' common sweep compares by it; the
-    number is 0 if there is no such sweep, or if ``--configs`` is given. ``configs`` is the number of configs that are
-    compared with one reference.
+    before it. ``siblings`` maps each metric to the number of configs that the runs' common sweep compares by this
+    metric. The number is 0 if the runs have no common sweep, or if ``--configs`` is given. ``configs`` is the number of
+    configs that are compared with one reference.
     """
     result = runs[0].result
     named = " and ".join(map(str, runs))
@@ -194,7 +194,7 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """State the number of independent questions to which the planned questions are equivalent for one metric."""
+    """State how many independent questions have the same power as the planned questions, for one metric."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"

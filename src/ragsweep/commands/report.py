@@ -39,7 +39,7 @@ NOTE = (
     "The best config of each sweep by its mean; bars are 95 % intervals. The best of several configs looks better"
     " than it is, and two sweeps may have been run on different documents."
 )
-CHANGED = "What differs between the best config of a sweep and that of the previous sweep on the same questions."
+CHANGED = "Differences between the best configs of successive sweeps on the same questions."
 
 
 def report(arguments: Sequence[str]) -> int:

@@ -77,9 +77,9 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield a sentence on a config for each verdict that includes it: the sweep's, and a search's on the holdout.
+    """Yield one sentence for each verdict on a config: on the sweep and, after a search, on the holdout.
 
-    Yield nothing for a single run, or if there is no verdict.
+    Yield nothing for a single run, or without a verdict.
     """
     if run.sweep is None:
         return

@@ -31,7 +31,7 @@ SHORT = 12  # displayed characters of an address
 
 
 class Listing(NamedTuple):
-    """The content of a store, and the entries to list: all, or those of one stage."""
+    """The content of a store, and the entries to list: all entries, or the entries of one stage."""
 
     place: StorePlace
     contents: Contents
@@ -274,7 +274,7 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
 
 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
-    """Build the document of the removed items, and of those that could not be removed.
+    """Build the document of the items that were removed, and of the items that could not be removed.
 
     ``tried``: (item, reason why it was not removed, or "") pairs; ``kept``: why store.db keeps unused space, or "".
     """
