@@ -48,8 +48,8 @@ class Answer(NamedTuple):
 
     ``failed`` is the reason for the failure, usually from missing.py, and "" on success. A failed answer is never
     stored. ``abstained`` is true if the generator or system declined to answer. For example, the extractive generator
-    declines if the context has no text or if the generator's confidence is below a threshold; a language model declines
-    if its reply begins with a refusal phrase of the prompt.
+    declines if the context has no text or its confidence is below a threshold. A language model declines if its reply
+    begins with a refusal phrase of the prompt.
     """
 
     text: str = ""

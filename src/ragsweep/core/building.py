@@ -30,10 +30,10 @@ class Builder:
     def build(self, node: Any, where: str) -> BuiltPart:
         """Return the part that ``node``, the value of the config key ``where``, describes; build nested parts first.
 
-        Raises ConfigError, whose message names the key, if ``node`` does not describe a part, if its class is not
-        trusted or does not exist, if a key is missing or unknown, if a value has the wrong type, or if a default cannot
-        be part of a Spec. An ImportError, OSError, TypeError or ValueError from the constructor, `check()` or
-        `fingerprint()` also becomes a ConfigError; a RagsweepError keeps its type.
+        Raises ConfigError, with a message that names the key, if ``node`` is not a part, for an unknown or untrusted
+        class, a missing or unknown key, a value of the wrong type, or a default that cannot be part of a Spec. An
+        ImportError, OSError, TypeError or ValueError from the constructor, `check()` or `fingerprint()` also becomes a
+        ConfigError; a RagsweepError keeps its type.
         """
         try:
             text = json.dumps(node)
@@ -128,10 +128,10 @@ def _with_key(message: str, made: type, where: str) -> str:
 
     The message may begin with the name of a parameter after the usual key of the part's class, such as
     ``retriever.k1``. This usual key is replaced with ``where``: for a leg of a hybrid retriever, ``retriever.k1``
-    becomes ``retriever.legs.bm25.k1``. If ``where`` ends with the usual key, the usual key is kept, because users
-    set that one: ``retriever.embedder`` is interpolated from ``embedder``. The key ``index`` is always replaced,
-    because configs have no such key at the top level. If no key is replaced, ``where`` is prefixed to the message,
-    unless the message already begins with it.
+    becomes ``retriever.legs.bm25.k1``. If ``where`` ends with the usual key, the usual key is kept, because users set
+    it: ``retriever.embedder`` is interpolated from ``embedder``. The key ``index`` is always replaced, because configs
+    have no such key at the top level. If no key is replaced, ``where`` is prefixed to the message, unless the message
+    already begins with it.
     """
     parameters = "|".join(inspect.signature(made).parameters) or "(?!)"
     usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # in llm.extra.seed: llm, not llm.extra

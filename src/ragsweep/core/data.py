@@ -165,7 +165,7 @@ class Division(NamedTuple):
     """The side of a divided golden set (tune or holdout) from which a dataset's questions come."""
 
     name: str  # "tune" or "holdout"
-    digest: str  # identifies the division, that is, the side of every question
+    digest: str  # identifies the division of the questions between the two sides
     whole: str  # digest of the golden set that was divided
     held: tuple[str, ...] = ()  # a short digest of each holdout question; also set for tune
 
@@ -229,7 +229,7 @@ class Embeddings(NamedTuple):
 
 
 class TokenVectors(NamedTuple):
-    """The vectors of the individual tokens of all chunks: those of chunk n are ``vectors[start[n]:start[n + 1]]``.
+    """The vectors of the tokens of all chunks; chunk n has the vectors ``vectors[start[n]:start[n + 1]]``.
 
     ``vectors`` has the shape (tokens, dimension), ``start`` the shape (chunks + 1,).
     """
@@ -297,9 +297,9 @@ class EvaluationView:
 
     The evidence arrays have one element per relevant piece of evidence (grade > 0) of all questions. ``first_rank`` is
     the first rank, from 1, whose chunk covers the piece; 0 if no chunk covers it. ``credited_rank`` equals
-    ``first_rank`` unless one chunk covers several pieces of a question. In that case, so that no ranking scores higher
-    than the ideal ranking, the pieces are credited at successive ranks from the chunk's rank on (see
-    ``evidence.credit``). As a result, later pieces may be credited at later ranks.
+    ``first_rank`` unless one chunk covers several pieces of a question. In that case, the pieces are credited at
+    successive ranks, starting at the chunk's rank, so that no ranking scores higher than the ideal ranking (see
+    ``evidence.credit``). Pieces that are found at later ranks may move to later ranks, too.
     """
 
     questions: Sequence[Question]

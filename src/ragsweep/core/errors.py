@@ -39,9 +39,9 @@ def describe_fault(fault: BaseException) -> str:
     """Return the class name and the message of an exception.
 
     For an exception other than a RagsweepError, return one line: the class name, the first line of the message, and the
-    file and line of a traceback frame, as in ``KeyError: 'x' (my_parts.py:12)``. The frame is the innermost one whose
-    file is part of ragsweep or is outside the standard library and the installed packages; if there is no such frame,
-    it is the innermost frame of all. Without a traceback, the file and line are omitted.
+    file and line of a traceback frame, as in ``KeyError: 'x' (my_parts.py:12)``. The frame is the innermost one in
+    ragsweep's code or in code outside the standard library and the installed packages. Without such a frame, it is the
+    innermost frame of the traceback. Without a traceback, the file and line are omitted.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -62,8 +62,8 @@ class Faults:
     """The faults of an input, to be raised as a single error, and notes on how the input's files were read.
 
     ``encoding`` is the encoding of text files without a byte order mark; ``key`` is the config key that sets this
-    encoding, "" if there is none. If ``encoding`` is None, such files are read as UTF-8, except HTML pages that declare
-    another encoding (see ``read_text``).
+    encoding, or "". If ``encoding`` is None, such files are read as UTF-8, except HTML pages that declare another
+    encoding (see ``read_text``).
     """
 
     def __init__(self, encoding: str | None = None, key: str = "") -> None:
@@ -95,7 +95,7 @@ class Faults:
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """Raise one InputError if there are faults: it lists the first ``SHOWN`` distinct ones and counts the rest."""
+        """For any faults, raise one InputError that lists the first ``SHOWN`` distinct faults and counts the rest."""
         distinct = [*dict.fromkeys(self.found)]
         shown = distinct[:SHOWN]
         if more := len(distinct) - len(shown):
@@ -105,14 +105,14 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""The maximum number of names that `nearest` lists in full; if there are more, it lists at most ten."""
+"""The maximum number of names that `nearest` lists in full; of a larger number, it lists at most ten."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion to append to a message about an unknown name: ``; did you mean "x"? known: x, y``.
 
-    If there are more than ``MOST_LISTED`` known names, at most ten are listed: those similar to ``name`` or, if none is
-    similar, the first in alphabetical order. Return "" if ``known`` is empty.
+    Of more than ``MOST_LISTED`` known names, at most ten are listed: the names similar to ``name`` or, if none is
+    similar, the first names in alphabetical order. Return "" if ``known`` is empty.
     """
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)

@@ -20,7 +20,7 @@ def content_hash(value: Any) -> str:
 
 
 def texts_hash(rows: Iterable[Sequence[str]]) -> str:
-    """Return a hash of rows of strings; it depends on the boundaries between strings, but not on those between rows.
+    """Return a hash of rows of strings; it depends on the boundaries of strings, but not on the boundaries of rows.
 
     The rows are hashed one by one and are not joined in memory. Lone surrogates are allowed.
     """
@@ -63,7 +63,7 @@ class Spec:
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Return the spec without the named parameters, for a node with inputs that already depend on them."""
+        """Return the spec without the named parameters, for a node whose inputs already depend on these parameters."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -86,7 +86,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a function that calls the method ``check_key`` of a part and of the parts that it holds, if they have it.
+    """Return a function that calls the method ``check_key``, where it exists, of a part and of its nested parts.
 
     The function raises ConfigError if one of the parts calls a service whose API key is not set. Return None if no part
     has the method.
@@ -101,9 +101,9 @@ def key_check(part: Any) -> Callable[[], None] | None:
 
 
 def with_held(part: Any) -> list[Any]:
-    """Return a part and the parts that it holds, at any depth."""
+    """Return a part and its nested parts, at any depth."""
     parts = [part]
-    for one in parts:  # grows
+    for one in parts:  # grows during the loop
         held = (value for value in getattr(one, "__dict__", {}).values() if hasattr(value, "TRAITS"))
         parts += [value for value in held if all(value is not known for known in parts)]
     return parts
@@ -161,12 +161,12 @@ class Node:
     "rows" has one row per query or request and computes only the requested rows that are not stored yet. Its value is
     an array with one element per row along its first axis, or a NamedTuple of such arrays.
 
-    ``cacheable`` returns flags (rows,) that mark storable rows: a failed row is returned but not stored, so that
-    the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
-    call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
-    from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input
-    are known only when this node is computed. Its last argument, a `ReadKnown`, returns the rows of other nodes that
-    are already available.
+    ``cacheable`` returns flags (rows,) that mark storable rows: a failed row is returned but not stored, so that the
+    next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed call
+    in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ from
+    the rows of this node. It maps rows of this node to rows of the input; it returns None if the input's rows are known
+    only when this node is computed. Its last argument, a `ReadKnown`, returns rows of other nodes that are already
+    available.
     """
 
     stage: str

@@ -82,7 +82,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def is_overdue() -> bool:
-    """Return whether the deadline of the enclosing `deadline` block has passed; False if there is none."""
+    """Return whether the deadline of the enclosing `deadline` block has passed; False outside such a block."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over
 

@@ -81,7 +81,7 @@ SKIPPED = INAPPLICABLE | {
 """Reasons why a metric does not apply: it requires something that the question, its answer or the config lacks."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""Reasons why there is nothing to measure. A reason in neither SKIPPED nor UNDEFINED marks a failed measurement."""
+"""Reasons why a metric has nothing to measure. A reason in neither SKIPPED nor UNDEFINED marks a failed measurement."""
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 """Reasons that attribute a missing score to the config: it declined, or there was nothing to measure."""

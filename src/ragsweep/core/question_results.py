@@ -28,7 +28,7 @@ UNKNOWN: Mapping[str, Any] = {
 def number_within(question: Numbers) -> Numbers:
     """Number the rows of each question from 1; return the number of each row.
 
-    ``question`` holds the index of each row's question, in ascending order.
+    ``question`` contains the index of each row's question, in ascending order.
     """
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
 
@@ -96,7 +96,7 @@ class EvidenceRanks:
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the slice of the pieces of the question in row ``question``; it is empty if there are none."""
+        """Return the slice of the pieces of the question in row ``question``, which may be empty."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
@@ -162,7 +162,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
 
     @property
     def rows(self) -> int:
-        """The number of questions; 0 if there are no columns."""
+        """The number of questions; 0 without columns."""
         return len(next(iter(self.columns.values()), ()))
 
     @cached_property

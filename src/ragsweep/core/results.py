@@ -171,8 +171,8 @@ class Artifacts:
 
     The keys of the four mappings are addresses of TREC runs. The values are strings in TREC formats, which may be
     generated lazily. ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks;
-    ``evidence_runs`` and ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has
-    one trace per selected question (see ``question_traces``).
+    ``evidence_runs`` and ``evidence_qrels`` are the equivalents for pieces of evidence (see ``trec_texts``). ``traces``
+    has one trace per selected question (see ``question_traces``).
     """
 
     rankings: Mapping[str, str] = field(default_factory=dict)
@@ -212,8 +212,8 @@ class Failure:
 class HumanLabel(NamedTuple):
     """A person's score for one answer: on the metric's scale, or 1 for a right answer and 0 for a wrong one.
 
-    ``run`` (an MLflow run id, a prefix of such an id, or the name of a config) and ``answer`` (the text of the answer)
-    identify the labelled answer; each is "" if the label file lacks it.
+    ``run`` (an MLflow run id, its prefix, or the name of a config) and ``answer`` (the text of the answer) identify the
+    labelled answer. Each is "" if the label file lacks it.
     """
 
     question: str
@@ -270,8 +270,8 @@ def below_coverage(result: Result) -> list[Summary]:
     """Return the summaries whose coverage is so low that the result is PARTIAL.
 
     The config's key ``coverage`` sets the required coverage (1 if it is not set). If all important metrics have this
-    coverage (see ``incomplete``), return the summaries of the other metrics that lack it: in results of older releases,
-    low coverage of any metric makes a result PARTIAL.
+    coverage (see ``incomplete``), return the summaries of other metrics with less: in results of older releases, low
+    coverage of any metric makes a result PARTIAL.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]

@@ -153,7 +153,7 @@ def _is_secret_parameter(name: str) -> bool:
 
 
 def mask_text(text: str, *secrets: str) -> str:
-    """Return ``text`` with the given secrets, those of the environment and those in URLs masked.
+    """Return ``text`` with the given secrets, the environment's secrets and the secrets in URLs masked.
 
     Secrets are masked in all encodings of `spellings`, because services repeat keys in their replies, and libraries
     repeat them in their errors.
@@ -216,7 +216,7 @@ class Secrets:
             self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in the URLs of ``text``, except those of fewer than ``SHORTEST_WORD`` characters."""
+        """Add the secrets in the URLs of ``text``, except secrets of fewer than ``SHORTEST_WORD`` characters."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 

@@ -21,8 +21,8 @@ PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
     """Cut every document into the pieces that ``pieces`` returns for its text, and return their spans.
 
-    Blank pieces are omitted. A document whose pieces are all blank becomes a single chunk, so that the title can be
-    found, and labels that name the document remain valid.
+    Blank pieces are omitted. A document with only blank pieces becomes a single chunk, so that its title can be found
+    and its labels remain valid.
     """
     rows = []
     for document, text in enumerate(corpus.texts):
@@ -42,8 +42,8 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 def cut_within(corpus: Corpus, parents: Spans, split: Callable[[Corpus], Spans]) -> Spans:
     """Cut every parent chunk with ``split``, as if it were a document, and return the spans of the pieces.
 
-    ``split`` is a chunker's. The spans are sorted and refer to the documents of ``corpus``. A piece that several
-    parents share occurs once.
+    ``split`` is the method of a chunker. The spans are sorted and refer to the documents of ``corpus``. A piece that
+    several parents share occurs once.
     """
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
@@ -106,8 +106,8 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 def last_pause(text: str, start: int, end: int) -> int:
     """Return the position in ``text`` at which to cut the passage ``text[start:end]``.
 
-    Only the second half of the passage is searched. The cut follows the last line break there or, without one, the
-    last end of a sentence or else the last white space. If there is none of these, the position is ``end``.
+    Only the second half of the passage is searched. The cut follows the last line break there or, without one, the last
+    end of a sentence or else the last white space. If none of these exists, the position is ``end``.
     """
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]

@@ -17,7 +17,7 @@ class PartTraits:
     """
 
     version: str | None = None
-    """Version of the class, on which the addresses of its results depend; None stands for a hash of the source."""
+    """Version of the class, on which the addresses of its results depend; if None, a hash of the source is used."""
 
     operational: frozenset[str] = frozenset()
     """Parameters that cannot change a result; the addresses of results do not depend on them."""
@@ -50,7 +50,7 @@ class PartTraits:
     """Of a judged metric: true if abstentions are not judged. Empty answers are never judged."""
 
     languages: Sequence[str] = ()
-    """Values of ``language`` from which ``language: auto`` selects one; if there are none, "auto" is not replaced."""
+    """Values of ``language`` from which ``language: auto`` selects one; if empty, "auto" is not replaced."""
 
     requires: Sequence[str] = ()
     """Of an external index: names of the packages that a model exported by ``ragsweep ship`` requires."""

@@ -115,9 +115,9 @@ def _may_be_built(part: type) -> bool:
 def source_digest(module: str) -> str:
     """Return a hash of the file of an imported module and of the files that it imports from its own package.
 
-    Indirect imports are included. For a module without a package, the modules in its folder take the place of the
-    package, unless packages are installed there. Import statements are parsed, not executed, so neither computed
-    imports nor data files are included. Return "" for a module without a file, such as an interpreter session.
+    Indirect imports are included. A module without a package is treated as if its folder were a package, unless
+    packages are installed there. Import statements are parsed, not executed, so neither computed imports nor data files
+    are included. Return "" for a module without a file, such as an interpreter session.
     """
     file = getattr(sys.modules[module], "__file__", None)
     if not file:

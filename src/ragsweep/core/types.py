@@ -132,7 +132,7 @@ class TextRetriever(HasTraits, Protocol):
         """Return the index of the chunks as named arrays; this method is called once per chunking."""
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return a ranking of ``depth`` chunks for each of ``queries``, of which there may be any number.
+        """Return a ranking of ``depth`` chunks for each query; ``queries`` may have any length.
 
         If fewer chunks are found, the ranking is padded with the position -1 and the score -inf.
         """
@@ -172,7 +172,7 @@ class VectorRetriever(HasTraits, Protocol):
 
     @property
     def exact(self) -> VectorIndex:
-        """An exact index, whose rankings are the reference for those of an approximate ``index``."""
+        """An exact index, whose rankings are the reference for an approximate ``index``."""
 
 
 @runtime_checkable
@@ -210,7 +210,7 @@ class ReadingReranker(Reranker, Protocol):
     """A reranker that encodes chunks in advance as token vectors, which are stored like an index."""
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
-        """Return the token vectors of chunks; those of one chunk must not depend on the other chunks."""
+        """Return the token vectors of chunks; the vectors of one chunk must not depend on other chunks."""
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
         """Return the scores of pairs of a query and a position in ``chunks`` (pairs,); higher is better."""

@@ -1,9 +1,9 @@
 """Split text in any script into words, for search, text lengths, comparisons and quotes.
 
 A word is a run of letters, digits and underscores, with their combining marks (such as vowel signs of Devanagari). In
-scripts written without spaces, each character counts as a word, because segmentation would need a dictionary; these
-characters are called unspaced. Each Hangul syllable also counts as a word, because Korean particles are attached to
-words; unspaced characters and Hangul syllables together are called syllabic. In quotes, Korean words are kept whole.
+scripts written without spaces, each character is a word, because segmentation would need a dictionary. These characters
+are called unspaced. Each Hangul syllable is also a word, because Korean particles are attached to words. Unspaced
+characters and Hangul syllables together are called syllabic. In quotes, Korean words are kept whole.
 """
 
 import re
@@ -21,7 +21,7 @@ _UNSPACED = (
 """Characters of scripts written without spaces, such as Thai, Lao, Burmese, Khmer, Chinese, Japanese and Yi."""
 
 _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
-"""The characters in ``_UNSPACED``, and those of Hangul."""
+"""The characters in ``_UNSPACED``, and the characters of Hangul."""
 
 _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
 
@@ -112,7 +112,7 @@ def spaced(text: str) -> str:
 
 
 def is_syllabic(letter: str) -> bool:
-    """Return whether a character is syllabic, and so counts as a word."""
+    """Return whether a character is syllabic, and is therefore a word."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None
 
 
