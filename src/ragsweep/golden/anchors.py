@@ -22,14 +22,14 @@ _SHOWN = 160  # maximum length of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
-    """Return the spans of all occurrences of an anchor in ``text``, in order; [] if there are none.
+    """Return the spans of all occurrences of an anchor in ``text``, in order.
 
     With ``start``, return only an occurrence that begins there. Occurrences may overlap. A blank anchor does not occur.
 
-    A run of white space counts as one space, and white space at the ends of the anchor is ignored. The text and the
-    anchor are compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If no
-    occurrence is found, both are rendered as Markdown, and their visible texts (without emphasis, backticks and link
-    targets) are compared.
+    A run of white space equals one space, and white space at the ends of the anchor is ignored. The text and the anchor
+    are compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If no occurrence is
+    found, both are rendered as Markdown, and their visible texts (without emphasis, backticks and link targets) are
+    compared.
 
     The normalised and rendered forms of the latest texts are cached. To find many anchors in many documents, therefore
     iterate over the documents in the outer loop.
@@ -163,7 +163,7 @@ MOST_WORDS = 1000
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
-    """Return the position and the text of the longest run of a quote's words in ``haystack``; (0, "") if there is none.
+    """Return the position and the text of the longest run of a quote's words in ``haystack``, or (0, "").
 
     The length of the run is found by bisection: if a run of n words occurs, so does a run of n - 1 words.
     """
@@ -207,7 +207,7 @@ def _changing(text: str) -> str:
     """Return a regular expression that matches the parts of ``text`` that normalisation changes.
 
     Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character. A soft
-    hyphen interrupts neither such a combination nor a run of white space.
+    hyphen does not interrupt a combination or a run of white space.
     """
     if composed(text) == text:
         return _LONG_RUN

@@ -60,8 +60,8 @@ def read_folder(
     ``*`` also matches slashes. The notes count files of other types, links and files without text, and list pages that
     may have been misread.
 
-    Faults suggest ``dataset.exclude`` only if the user can set this key: not if ``exclude`` is None, and not if the
-    patterns come from another config (``configured=False``).
+    Faults suggest ``dataset.exclude``, unless ``exclude`` is None or the patterns come from another config
+    (``configured=False``).
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -105,7 +105,7 @@ def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -
 
 
 def _check_texts(corpus: Corpus, path: Path, faults: Faults) -> Corpus:
-    """Return the corpus; add a fault if every title and every text is blank and there is no other fault."""
+    """Return the corpus; add a fault if all titles and texts are blank, unless the corpus has other faults."""
     if corpus.ids and not faults.found and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
         faults.add(str(path), "no document has a title or text; correct the key or column of the text, or the files")
     return corpus

@@ -23,8 +23,10 @@ GROUPS = {
     "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
 }
-"""Group of fields in the full schema (docs/datasets.md) -> those of its fields that become labels, by which results are
-grouped. The other fields in these groups are not read, except ``validation.status`` (see REJECTED)."""
+"""Group of fields in the full schema (docs/datasets.md) -> the fields that become labels, which group results.
+
+The other fields in these groups are not read, except ``validation.status`` (see REJECTED).
+"""
 REJECTED = "rejected"
 """The value of ``validation.status`` that excludes a question."""
 ROLES = ("assistant", "user")

@@ -69,9 +69,10 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
 
     Raises:
         InputError: A question that is unanswerable or needs no retrieval has relevant evidence; a question has the same
-        label twice; only some questions have a weight; no questions remain; or, if ``selection.unknown`` is "error", a
-        label is unusable: it names an unknown question or document, or its anchor does not occur in the document, does
-        not begin at the label's ``start``, or occurs several times and the label has no ``start``.
+        label twice; only some questions have a weight; no questions remain; or ``selection.unknown`` is "error" and a
+        label is unusable. A label is unusable if it names an unknown question or document, or if its anchor does not
+        occur in the document, does not begin at the label's ``start``, or occurs several times without a ``start`` to
+        select one of them.
     """
     for check in (_check_labels, _check_weights):
         faults = Faults()
@@ -231,9 +232,9 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     """Return a dataset whose unanswerable questions have ``share`` of the total weight.
 
     A share of 0 removes the unanswerable questions; None changes nothing. The ratios of weights within the answerable
-    questions and within the unanswerable questions do not change. The note on weights replaces that of an earlier call
-    with the same share. Raises ConfigError if the share is not a number of at least 0 and below 1, if no question is
-    answerable, or if the share is above 0 and no question is unanswerable.
+    questions and within the unanswerable questions do not change. The note on weights replaces the note of an earlier
+    call with the same share. Raises ConfigError for a share that is not a number of at least 0 and below 1, for a
+    dataset without answerable questions, and for a share above 0 in a dataset without unanswerable questions.
     """
     if share is None:
         return dataset
@@ -263,7 +264,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes that describe unusual questions to the user, one for each kind; () if there are none.
+    """Return notes that describe unusual questions to the user, one for each kind, or ().
 
     The notes cover weights, statuses, blank questions, scripts without spaces between words, and keywords that are used
     in place of reference answers.

@@ -2,7 +2,7 @@
 
 Chunks and labels are spans of documents, so that configs with different chunkers are compared by the same labels. A
 label covers a chunk if their overlap is at least half of the shorter of the two; a label of a whole document covers all
-chunks of the document. The distractors of a question count as documents that are labelled as irrelevant.
+chunks of the document. The distractors of a question are treated as documents that are labelled as irrelevant.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ def locate_labels(
 
     Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors``, which are ids of
     misleading documents, becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of
-    its anchor in other documents, if these count.
+    its anchor in other documents (see `JudgedSpan`).
     """
     labels = [
         JudgedSpan(
@@ -109,7 +109,7 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG at ``depth`` of the chunks ``found``; 0 if there are no relevant labels.
+    """Return the nDCG at ``depth`` of the chunks ``found``; 0 without relevant labels.
 
     Relevant labels that are first covered at the same rank are credited at successive ranks, highest grade first.
     """

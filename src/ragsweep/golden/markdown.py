@@ -59,8 +59,8 @@ def derive(pieces: Iterable[Piece]) -> Derived:
 def render(source: str) -> Derived:
     """Return the visible words of a Markdown text (CommonMark, tables, strikethrough), without markup.
 
-    The white space between words may differ from that of the rendered page. A text of more than 2**20 characters is
-    returned unchanged. The results for the latest 128 texts are cached.
+    The white space between words may differ from the rendered page. A text of more than 2**20 characters is returned
+    unchanged. The results for the latest 128 texts are cached.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])
@@ -138,7 +138,7 @@ class _Reader:
     def _find(self, text: str) -> int:
         """Advance past the next occurrence of ``text`` and return its start.
 
-        If there is none, return the current position without advancing.
+        If it does not occur, return the current position without advancing.
         """
         start = self._source.find(text, self._at)
         if start < 0:

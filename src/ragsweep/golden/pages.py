@@ -56,8 +56,8 @@ _DOCUTILS = {
 class Page(NamedTuple):
     """The title and the text of a file; both may be empty.
 
-    For a PDF file, ``starts`` lists the offsets at which its pages begin in the text; ``doubts`` describes the pages
-    that may have been misread; it is "" if there are none.
+    For a PDF file, ``starts`` lists the offsets at which its pages begin in the text; ``doubts`` describes any pages
+    that may have been misread.
     """
 
     title: str
@@ -115,8 +115,9 @@ def _markdown(text: str) -> Page:
 def _front_title(block: str) -> str | None:
     """Return the title in a block between two "---" lines, "" if it has none; None if the block is not front matter.
 
-    Front matter is blank or a YAML mapping. Because it is often invalid YAML (an unquoted colon in a title), a block
-    that cannot be parsed, or is very long, counts as front matter if its lines look like the lines of a mapping.
+    Front matter is blank or a YAML mapping. Front matter is often invalid YAML (an unquoted colon in a title). A block
+    that cannot be parsed, or is very long, is therefore treated as front matter if its lines look like the lines of a
+    mapping.
     """
     import yaml  # type: ignore[import-untyped]
 
@@ -210,7 +211,7 @@ def _restructured(text: str) -> Page:
         message.parent.replace(message, [node for node in message if isinstance(node, nodes.literal_block)])
     for comment in list(tree.findall(nodes.comment)):
         comment.parent.remove(comment)
-    titles = tree.findall(nodes.title)  # also those of tables of contents, admonitions and tables
+    titles = tree.findall(nodes.title)  # also the titles of tables of contents, admonitions and tables
     heading = next((title for title in titles if isinstance(title.parent, nodes.document | nodes.section)), None)
     return Page(heading.astext() if heading else "", _spaced(tree.astext()))
 
@@ -275,7 +276,7 @@ def _uncut(text: str) -> str:
 
 
 def doubts(pages: Sequence[str]) -> str:
-    """Describe which pages have no text, and which have words that look joined; return "" if there are none."""
+    """Describe which pages have no text, and which have words that look joined; return "" for neither."""
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
     glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]

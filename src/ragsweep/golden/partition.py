@@ -53,8 +53,8 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
     """Return the partition of a config: ``given`` unless it is None; else tune for a search; else all.
 
     ``searching`` is true in a search, in which earlier results determine the next configs. For a search over a golden
-    set of fewer than ENOUGH ``questions``, the partition is all, with a note; if it is given as tune, the note is that
-    no finalists will be evaluated. Raises ConfigError as ``check`` does.
+    set of fewer than ENOUGH ``questions``, the partition is all, with a note. If ``given`` is "tune", it is kept, and
+    the note states that no finalists will be evaluated. Raises ConfigError as ``check`` does.
     """
     check(given, searching)
     few = f"a holdout needs {ENOUGH} questions, but the set has {questions:,}"
@@ -81,9 +81,9 @@ def is_held_back(name: str, questions: int, left_out: Mapping[str, int]) -> bool
 def select_partition(whole: Dataset, name: str, drawn: Dataset, every: Dataset) -> Dataset:
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
-    ``drawn`` is a sample of the dataset ``whole``, or all of it. ``whole`` is ``every``, perhaps without its
-    unanswerable questions. The side of a question depends on all questions of ``every``, so that a question that a
-    search used in a small sample is not in the holdout of a larger sample. Raises InputError if no questions remain.
+    ``drawn`` is ``whole`` or a sample of it. ``whole`` is ``every``, with or without its unanswerable questions. The
+    side of a question depends on all questions of ``every``, so that a question that a search used in a small sample is
+    not in the holdout of a larger sample. Raises InputError if no questions remain.
     """
     divided, sample = every.golden.questions, drawn.golden
     held = set(holdout(divided))
@@ -115,9 +115,9 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
     """Return the sorted ids of the holdout questions: about ``share`` of each stratum, in whole clusters.
 
     A stratum consists of the clusters with the same most frequent category and kind (see ``strata``). Its clusters are
-    put in a fixed random order and are held out in this order until the holdout contains ``share`` of the stratum's
-    questions; the cluster that crosses this limit is held out if at least half of it is within the limit. The order of
-    the questions does not matter, and additional questions usually move only clusters near the limit.
+    put in a fixed random order, and are held out in this order until the holdout contains ``share`` of the stratum's
+    questions. The cluster that crosses this limit is held out if at least half of its questions are within the limit.
+    The order of the questions does not matter, and additional questions usually move only clusters near the limit.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):

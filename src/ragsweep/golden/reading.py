@@ -54,7 +54,7 @@ def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> I
 def _kind(path: Path, faults: Faults) -> type:
     """Return the kind of a file by its beginning: dict for JSON lines, list for a single JSON array, else str.
 
-    An empty or unreadable file counts as JSON lines.
+    An empty or unreadable file is treated as JSON lines.
     """
     lines = (line for _, line in read_lines(path, faults.apart()))
     first = (next(lines, "") or read_text(path, faults.apart())).strip()  # an array may be one very long line
@@ -220,9 +220,9 @@ def normal_id(identifier: str) -> str:
 class Row:
     """A JSON object and its location in a file (``where``).
 
-    A field that is null counts as missing. The methods that read a field add a fault if its value has the wrong type,
-    and then return the same value as for a missing field. If an item of a list has the wrong type, the methods that
-    read a list omit it; only the first such item is a fault.
+    A field that is null is treated as missing. The methods that read a field add a fault if its value has the wrong
+    type, and then return the same value as for a missing field. If an item of a list has the wrong type, the methods
+    that read a list omit it; only the first such item is a fault.
     """
 
     where: str

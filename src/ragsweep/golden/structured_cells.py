@@ -130,7 +130,7 @@ def plain_texts(value: Any) -> list[str]:
 def plain_text(value: Any) -> str:
     """Return the only string in a value; "" if it has none.
 
-    Raises ValueError if there are several strings, and as ``plain_texts`` does.
+    Raises ValueError for several strings, and as ``plain_texts`` does.
     """
     texts = plain_texts(value)
     if len(texts) > 1:

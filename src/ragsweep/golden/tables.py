@@ -45,15 +45,15 @@ class Columns:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether the suffix of a file is that of CSV or TSV; ``.gz`` at the end of the name is ignored."""
+    """Return whether a file has the suffix of CSV or TSV; ``.gz`` at the end of the name is ignored."""
     return Path(path.name.removesuffix(".gz")).suffix.lower() in _ENDINGS
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     """Yield the rows of CSV, TSV or JSON lines, with their cells under the names of fields.
 
-    The cells of a column without a field are under the column's own name. Cells are strings; an empty cell counts as
-    missing, and a row of empty cells is skipped. A column without a name is not read; a note is added if any of its
+    The cells of a column without a field are under the column's own name. Cells are strings; an empty cell is treated
+    as missing, and a row of empty cells is skipped. A column without a name is not read; a note is added if any of its
     cells is filled. The apostrophe that an export puts before a formula is removed. In JSON lines, each object is a
     row, and a list of strings becomes one cell: a JSON list for a field in ``columns.lists``, else the strings, joined
     by semicolons.

@@ -78,7 +78,7 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
 def path_of(value: str, key: str) -> Path:
     """Return the path that ``key`` sets, with ``~`` expanded.
 
-    Raises ConfigError for a blank path, and for ``~NAME`` if there is no user of this name.
+    Raises ConfigError for a blank path, and for ``~NAME`` if no user has this name.
     """
     if not value.strip():
         raise ConfigError(f"{key}: requires a value; set {key}=...")
@@ -111,9 +111,10 @@ def check_folder(path: Path, needs: str) -> None:
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
     """Yield (``file:line``, text) for every non-blank line, without line ends.
 
-    The encoding is that of the byte order mark, else ``faults.encoding``, else UTF-8; lines end with LF or CRLF. A file
-    whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults.
-    Reading stops with a fault if a line, a run of blank lines or the unzipped size exceeds its maximum in this module.
+    The encoding is determined by the byte order mark, else by ``faults.encoding``, else UTF-8; lines end with LF or
+    CRLF. A file whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are
+    faults. Reading stops with a fault if a line, a run of blank lines or the unzipped size exceeds its maximum in this
+    module.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():

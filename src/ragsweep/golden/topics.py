@@ -14,7 +14,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "description": ("desc", "description", "question"),
     "narrative": ("narr", "narrative"),
 }
-"""Part of a topic -> the tags that contain it; the first tag is that of the classic format."""
+"""Part of a topic -> the tags that contain it, with the tag of the classic format first."""
 _NUMBER = ("num", "number")
 _TAG = re.compile(r"(</?[A-Za-z][\w-]*(?:\s[^<>]*)?>)")
 _UNREAD = re.compile(

@@ -38,8 +38,8 @@ def changing(connection: sqlite3.Connection, table: str, condition: str, *values
 def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = None) -> list[sqlite3.Row]:
     """Return the rows of a table in insertion order.
 
-    If the table is ``records``, return only the records of ``sweep`` or, if it is None, those of single configs. Raises
-    sqlite3.DatabaseError if the rows do not match their checksum.
+    If the table is ``records``, return only the records of ``sweep`` or, if it is None, the records of single configs.
+    Raises sqlite3.DatabaseError if the rows do not match their checksum.
     """
     of_sweep = "sweep = ?" if sweep else "sweep IS NULL AND ? IS NULL"
     rows = _read(connection, table, *((of_sweep, (sweep,)) if table == "records" else ("1", ())))
@@ -66,7 +66,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 def write_all(connection: sqlite3.Connection) -> None:
-    """Replace all checksums with those of the current rows."""
+    """Replace all checksums with the checksums of the current rows."""
     connection.execute("DELETE FROM checksums")
     for table in COLUMNS:
         _toggle(connection, table)

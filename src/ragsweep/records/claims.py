@@ -53,7 +53,7 @@ class Claim:
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    A process on this machine is alive until it ends; a process on another machine counts as alive until ``lapse``
+    A process on this machine is alive until it ends; a process on another machine is considered alive until ``lapse``
     seconds after its last heartbeat. Methods raise TrackingError if writing fails, and InputError if the file is
     damaged.
     """
@@ -108,8 +108,8 @@ class Claims(Liveness[ClaimKey]):
         """Claim a job and return None, or return why it cannot be claimed.
 
         Return "finished" if the job is finished or was dropped from a race. If another living process holds the claim,
-        return that process, unless ``assigned`` is true: then a study has assigned the job to this process, which
-        replaces the holder.
+        return that process, unless ``assigned`` is true. In that case, a study has assigned the job to this process,
+        which replaces the holder.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -124,7 +124,7 @@ class Claims(Liveness[ClaimKey]):
             return None
 
     def jobs(self, sweep: str, kind: str = CONFIG) -> list[Claim]:
-        """Return the claims on a sweep's jobs of one kind, including those of dead processes."""
+        """Return the claims on a sweep's jobs of one kind, including the claims of dead processes."""
         return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:

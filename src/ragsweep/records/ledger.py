@@ -162,7 +162,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the columns of golden sets that no record uses any more, such as those of earlier rungs of a race."""
+        """Delete the columns of golden sets that no record uses any more, for example after earlier rungs of a race."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
@@ -199,7 +199,7 @@ class Ledger:
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
-        """Return the MLflow run id of a record, or of an earlier attempt at its job; None if there is no run."""
+        """Return the MLflow run id of a record, or of an earlier attempt at its job, or None."""
         return self._run("id = ?", record)
 
     def job_run(self, sweep: str, job: int) -> str | None:

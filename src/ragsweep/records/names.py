@@ -21,14 +21,14 @@ class Names:
             return {row["name"]: row["target"] for row in checksums.read_whole(connection, "names")}
 
     def of(self, target: str) -> list[str]:
-        """Return the names whose target is exactly ``target``; [] if there are none."""
+        """Return the names whose target is exactly ``target``, or []."""
         return [name for name, one in self.all().items() if one == target]
 
     def give(self, name: str, target: str, signature: str = "") -> None:
         """Store a name for a target. Raises ConfigError if the name is invalid or taken.
 
-        A name in use counts as free if its target is ``target`` itself, another round of the same sweep, or a single
-        config with this ``signature``: then the new target replaces the current one.
+        A name in use is free if its target is ``target`` itself, another round of the same sweep, or a single config
+        with this ``signature``. The new target then replaces the current one.
         """
         check_name(name)
         with self._file.transaction() as connection:
@@ -52,7 +52,7 @@ class Names:
     def shown(self, target: str) -> str:
         """Return a target with shortened ids, as it is displayed in lists of runs.
 
-        For a tracked sweep or single config, the id is that of its MLflow run.
+        For a tracked sweep or single config, the id of its MLflow run is displayed.
         """
         with self._file.reading() as connection:
             if target.startswith("record "):

@@ -1,8 +1,8 @@
 """The stored form of a config's outcome: columns of numbers are binary blocks, and everything else is JSON.
 
-The columns that do not depend on the config (question ids, texts, labels) are in a separate block of JSON, which is
-stored once, under its hash, for all configs with the same questions. Decoding a record never executes code from it. NaN
-is written as ``NaN``, which is not standard JSON.
+The columns that do not depend on the config (question ids, texts, labels) are in a separate block of JSON. This block
+is stored once, under its hash, for all configs with the same questions. Decoding a record never executes code from it.
+NaN is written as ``NaN``, which is not standard JSON.
 """
 
 import hashlib
@@ -206,7 +206,7 @@ def _questions(
 
 
 def _array(values: Any, kind: type) -> Any:
-    """Return ``values`` with every list, including those in nested mappings, as an array of the type ``kind``."""
+    """Return ``values`` with every list, including lists in nested mappings, as an array of the type ``kind``."""
     return map_arrays(values, partial(np.array, dtype=kind))
 
 

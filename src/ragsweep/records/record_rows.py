@@ -44,7 +44,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of a job, and the id of its MLflow run (``run``), which is None if there is no run.
+    """The outcome of a job, and the id of its MLflow run (``run``) or None.
 
     If ``tracked`` is false, the run is incomplete or belongs to an earlier attempt at the job.
     """
@@ -117,7 +117,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
     """Return the average number of times that a holdout question of a golden set has been used, rounded up.
 
     ``golden`` is the digest of the golden set, and `record_view` defines a use. A use of another golden set's holdout
-    counts as a fraction: the share of this set's holdout questions that the other holdout also contains. So a golden
+    is counted as a fraction: the share of this set's holdout questions that are also in the other holdout. So a golden
     set keeps nearly all of its uses when a question is added to it. Return 0 if no holdout has been used.
     """
     holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
