@@ -19,7 +19,7 @@ Messages = Sequence[Mapping[str, str]]
 class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
-    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``settings`` are those of
+    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``settings`` are the fields of
     :class:`ragsweep.services.http_client.Service`. ``thoughts`` lists the names of the tags that enclose a reasoning
     model's thoughts in the text of a reply; None means that the whole text is the answer.
     """
@@ -55,10 +55,10 @@ class Endpoint(Service):
 
         ``schema``, named ``schema_name``, is a JSON Schema that the reply should follow. ``sampling`` (temperature,
         max_tokens, seed ...) is copied into the body of the request, without None values. The usage of the reply
-        includes that of earlier attempts whose replies were unusable.
+        includes earlier attempts whose replies were unusable.
 
         Raises:
-            CallFailed: There is no usable reply (see ``reason``); a truncated reply counts as unusable.
+            CallFailed: No usable reply was received (see ``reason``); a truncated reply is unusable.
             EndpointFailed: No call to this endpoint can succeed.
             ConfigError: The environment's key, proxy or certificates cannot be used, or the budget limits money and
             the model has no price.
@@ -70,7 +70,7 @@ class Endpoint(Service):
             json_schema = {"name": schema_name or "answer", "schema": dict(schema), **strict}
             body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         characters = sum(len(message["content"]) for message in messages) + (len(json.dumps(schema)) if schema else 0)
-        limits = (sampling.get(name) for name in ("max_tokens", "max_completion_tokens"))  # OpenAI uses the latter
+        limits = (sampling.get(name) for name in ("max_tokens", "max_completion_tokens"))  # OpenAI: the second
         tokens = estimate_tokens(characters) + next((one for one in limits if isinstance(one, int)), 0)
         wasted: list[Usage] = []
 

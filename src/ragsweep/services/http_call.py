@@ -36,7 +36,7 @@ MAY_PASS = frozenset({408, 409, 429})
 """Status codes that, like 5xx except 501, lead to a retry, unless the quota is spent or the prompt is too long."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
-"""Status codes that all other calls would get as well, such as those for a wrong key, a wrong path or a redirect."""
+"""Status codes that all other calls would also get, for example because of a wrong key, a wrong path or a redirect."""
 
 QUOTA_SPENT = (
     *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"),  # OpenAI
@@ -58,7 +58,7 @@ WINDOW_EXCEEDED = (
 """Strings in the responses of services to a prompt that is longer than the model's context window."""
 
 BATCH_EXCEEDED = ("batch", "tokens per request", "number of texts")
-"""Strings in responses that reject a batch as too large: of TEI, Mistral and Voyage, of OpenAI, and of Cohere."""
+"""Strings in the responses of TEI, Mistral, Voyage, OpenAI and Cohere to a batch that is too large."""
 
 WITHHELD = ("content_filter", "flagged_input", "Content Exists Risk", "data_inspection_failed")
 """Strings in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""

@@ -25,10 +25,10 @@ SLOW_AFTER = 4
 """Number of consecutive failures after which calls are made one at a time, with growing pauses between them."""
 
 DOWN_AFTER = 8
-"""Number of consecutive failures, over at least PATIENCE seconds, after which a service counts as down."""
+"""Number of consecutive failures, over at least PATIENCE seconds, after which a service is considered down."""
 
 PATIENCE = 20.0
-"""Seconds without a success, excluding requested waits, after which a failing service counts as down."""
+"""Seconds without a success, excluding requested waits, after which a failing service is considered down."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0
@@ -107,7 +107,7 @@ class CircuitBreaker:
     def delay(self, now: float) -> float:
         """Return the seconds to wait before calling this method again; 0 if a call may start immediately.
 
-        Raises EndpointFailed while the circuit is open, that is, while the service counts as down.
+        Raises EndpointFailed while the circuit is open, that is, while the service is considered down.
         """
         if now < self._open_until:
             way_out = "check its address, lower concurrency if the service limits the rate, and run again later"
@@ -133,9 +133,9 @@ class CircuitBreaker:
     def refuse(self, failure: CallFailed, unanswered: bool = False) -> None:
         """Record the permanent failure of a call; ``unanswered`` is true if the last reply had no answer.
 
-        Raises EndpointFailed if at least DOWN_AFTER calls, including this call, were refused or left unanswered, and
-        if the service has never answered, not even in an earlier process. Truncated and withheld answers also count as
-        answers.
+        Raises EndpointFailed if at least DOWN_AFTER calls, including this call, were refused or left unanswered, and if
+        the service has never answered, not even in an earlier process. A truncated or withheld answer is also an
+        answer.
         """
         self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)

@@ -24,7 +24,7 @@ CHARACTERS_PER_TOKEN = 4
 
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
-"""Maximum number of tokens of one call; a larger number in a response counts as invalid."""
+"""Maximum number of tokens of one call; a larger number in a response is invalid."""
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
@@ -36,10 +36,10 @@ _LONGER = (
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
 ABORTION = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
-"""Finish reasons of an aborted reply: those of Mistral and OpenRouter, vLLM, DeepSeek, and Z.ai."""
+"""Finish reasons with which Mistral and OpenRouter, vLLM, DeepSeek, and Z.ai report an aborted reply."""
 
 FILTERING = ("content_filter", "sensitive")
-"""Prefixes of the finish reasons of a withheld reply: those of OpenAI and Gemini, and of Z.ai."""
+"""Prefixes of the finish reasons with which OpenAI and Gemini, and Z.ai, report a withheld reply."""
 
 WINDOW_FULL = "model_context_window_exceeded"
 """Finish reason of Z.ai and Anthropic for a reply that reached the end of the model's context window."""
@@ -186,7 +186,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
     """Return the token counts that a service reports, as a Usage of 0 calls; None if any is missing or out of range.
 
-    ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0,
+    ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens is read as 0,
     and the total replaces a missing count of input tokens.
     """
     usage = response.get("usage") if isinstance(response, dict) else None

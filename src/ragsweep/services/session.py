@@ -132,7 +132,7 @@ class ServiceSession:
 
         for name in ("httpx", "httpcore"):  # at DEBUG they log response headers, which may contain a key
             logging.getLogger(name).setLevel(logging.WARNING)
-        # The timeouts of Service cover whole attempts, whereas those of httpx cover the time between two bytes.
+        # The timeouts of Service cover whole attempts, whereas the timeouts of httpx cover the time between two bytes.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         try:
             client = httpx.AsyncClient(timeout=None, verify=self._tls, limits=limits, follow_redirects=False)

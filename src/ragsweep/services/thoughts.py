@@ -17,8 +17,10 @@ _CHANNEL = r"(?:<\|end\|>)?(?:(?:<\|start\|>)?assistant)?<\|channel\|>"
 _MESSAGE = r"\b(?:[^<]|<\|constrain\|>)*<\|message\|>"
 OPENING = rf"<\|begin_of_thought\|>|{_CHANNEL}(?:analysis|commentary){_MESSAGE}"
 CLOSING = rf"<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?|{_CHANNEL}final{_MESSAGE}"
-"""Patterns of special tokens that act as opening and closing tags: those of OpenThinker and Sky-T1, and the channels of
-gpt-oss (Harmony format)."""
+"""Patterns of the special tokens that act as opening and closing tags.
+
+OpenThinker and Sky-T1 write such tokens, and gpt-oss marks its channels with them (Harmony format).
+"""
 
 _END = re.compile(r"\s*<\|(?:end_of_solution|return|end)\|>\s*\Z")
 
@@ -45,8 +47,8 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 
     If ``tags`` is None or empty, or if the reply has no tags, the whole reply is the answer. If the reply ends within
     the thoughts, the result is ``unclosed`` and has no answer. A closing tag needs no opening tag in the reply, because
-    a chat template may write the opening tag at the end of ``prompt``; in this case, a reply without a closing tag has
-    no answer.
+    a chat template may write the opening tag at the end of ``prompt``. A reply to such a prompt has no answer unless it
+    has a closing tag.
 
     Three kinds of tags are treated as plain text: tags in code, tags in a reply that is entirely JSON, and an opening
     tag within a line if no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and
@@ -123,7 +125,7 @@ def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str]) -> re.Match[str] | None:
-    """Return the first tag outside code from ``place`` on; None if there is none.
+    """Return the first tag outside code from ``place`` on, or None.
 
     In a fenced code block, a tag counts only if it is the first in the block and closes the thoughts.
     """

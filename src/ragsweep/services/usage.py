@@ -69,7 +69,7 @@ def sum_usage(*used: Usage) -> Usage:
 
 @dataclass
 class UsageMeter:
-    """Counts the usage of one command in one process and holds the command's prices and budget."""
+    """Counts the usage of one command in one process, and stores the command's prices and budget."""
 
     totals: UsageTotals = UsageTotals()
     budget: Budget = Budget()
