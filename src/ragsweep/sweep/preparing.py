@@ -81,8 +81,8 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
 def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Sequence[HumanLabel]) -> Prepared:
     """Check every config of a command against its data, and plan the computations of all of them.
 
-    For a search, only the first experiment is kept, and the plan is an upper bound on the work of all trials (with a
-    sweeper other than ours, it is the plan of the first experiment). Raises a RagsweepError if any config is invalid.
+    For a search, only the first experiment is kept, and the plan is an upper bound on the work of all trials. For a
+    sweeper other than ours, the plan covers only the first experiment. Raises a RagsweepError if any config is invalid.
     """
     configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
     experiments = prepare_jobs(session, jobs)
@@ -101,7 +101,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         bound = bound_search(session, command, experiments)
         # Overrides identify a search. Finalists matter only at its end, so a resumed search may change their number.
         command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
-        del experiments[1:]  # the others only showed that each searched value can be composed
+        del experiments[1:]  # the other jobs only checked that each searched value can be composed
     planned = plan_costs(experiments, session.evaluator.executor)
     return Prepared(command, experiments, bound or planned, race, [*planned.needed, *possible], facts)
 
@@ -118,9 +118,9 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
 
     For a sweeper other than ours, no direction is set or checked.
 
-    Raises ConfigError if the number of directions differs from the number of objectives, if a direction is unknown or
-    contradicts its metric, if a constraint names a metric that is not measured, if the budget names an unknown limit,
-    or if another setting is invalid.
+    Raises ConfigError for a number of directions that differs from the number of objectives, a direction that is
+    unknown or contradicts its metric, a constraint on a metric that is not measured, an unknown limit of the budget, or
+    another invalid setting.
     """
     settings = dict(command.search or {})
     if not is_own(settings):
@@ -214,8 +214,8 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
     """Check a ``declared`` baseline that names a recorded result, and yield notes on it.
 
-    Any other declaration is not checked here and gets no notes. Raises InputError if there is no such result, if the
-    result was evaluated on different questions or documents, or if it lacks an objective.
+    Any other declaration is not checked here and gets no notes. Raises InputError if the result is not found, was
+    evaluated on different questions or documents, or lacks an objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:

@@ -32,10 +32,10 @@ LARGEST = 700.0
 class RaceDecision:
     """The state of a race after some questions.
 
-    For each config, there is a bet that it is worse than the best config. ``evidence`` maps each config that was still
-    in the race to the largest capital that this bet has reached so far. At a capital of 1 / (1 - level), the config is
-    dropped, unless it leads. ``deficit`` maps each config that is dropped now to a lower bound, with confidence
-    ``level``, on the amount by which it is worse than the best.
+    The rule bets that each config is worse than the best config. ``evidence`` maps each config that was still in the
+    race to the largest capital that its bet has reached so far. At a capital of 1 / (1 - level), the config is dropped,
+    unless it leads. ``deficit`` maps each config that is dropped now to a lower bound, with confidence ``level``, on
+    the amount by which it is worse than the best.
     """
 
     leaders: tuple[str, ...]
@@ -48,9 +48,9 @@ class RaceDecision:
 class Betting:
     """Drops the configs that anytime-valid bets show to be worse than the best by more than a margin.
 
-    For each cluster of questions, there is a bet that a config scores worse, by more than the margin, than the config
+    On each cluster of questions, the rule bets that a config scores worse, by more than the margin, than the config
     that led before this cluster. The best config is dropped with probability at most 1 - level, whatever the number of
-    configs and decisions. The same limit holds for each single config within the margin of the best, but not for all of
+    configs and decisions. The same limit applies to each single config within the margin of the best, but not to all of
     them jointly. Assumptions: configs are fixed before their questions are asked; the clusters of questions are a
     random sample; a config's gain does not depend on the size of a cluster; scores are bounded, with any distribution.
 
@@ -80,7 +80,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs that were
-                dropped earlier have fewer scores; they are needed too, because such a config may have led.
+                dropped earlier have fewer scores; include them, because a dropped config may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:

@@ -140,8 +140,8 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
 def _evaluate_single(context: RunContext, job: Job) -> None:
     """Evaluate a config; record its result, show it, and log it to the tracker.
 
-    Raises TrackingError if the result cannot be recorded or logged; otherwise, Partial if too few questions were
-    scored, or TargetsMissed if an enforced target is missed.
+    Raises TrackingError if the result cannot be recorded or logged. Otherwise, raises Partial if too few questions were
+    scored, or TargetsMissed for a missed enforced target.
     """
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)

@@ -56,7 +56,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
 
 def _shared(command: Command, lines: Sequence[str]) -> list[str]:
-    """Return the overrides that all jobs share, except those that ``lines``, the overrides of a baseline, replace.
+    """Return the overrides that all jobs share and that ``lines``, the overrides of a baseline, do not replace.
 
     A shared setting of an option that ``lines`` replace is omitted if the new option lacks it.
     """
@@ -72,5 +72,5 @@ def _shared(command: Command, lines: Sequence[str]) -> list[str]:
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
-    """Return the settings that identify a config: all except those of `OPERATIONAL` keys."""
+    """Return the settings that identify a config: all settings except `OPERATIONAL` keys."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}

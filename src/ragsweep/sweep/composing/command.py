@@ -83,7 +83,7 @@ class Command:
         return [line for line in self.overrides if not parse(line).is_hydra_override()]
 
     def names(self) -> list[str]:
-        """Name each job by its differences from the other jobs, if any, or else by the overrides that `_own` keeps.
+        """Name each job by its differences from the other jobs; without any, by the overrides that `_own` keeps.
 
         A job without such overrides is named "defaults". Secrets are masked.
         """
@@ -189,9 +189,9 @@ def _quoted(line: str) -> str:
 
 
 def _shared(lines: Sequence[str]) -> list[str]:
-    """Return the overrides with one value, without those of keys that only swept options may bring.
+    """Return the overrides with a single value whose keys exist in every job.
 
-    These are the keys of the options themselves and, because an llm adds metrics, those of metrics.
+    If an option is swept, its keys are omitted and, because an llm adds metrics, so are the keys of metrics.
     """
     parsed = [parse(line) for line in lines]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
@@ -251,9 +251,9 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
 
 
 def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
-    """List overrides that choose the sweeper, sampler and race of a named sweep, except those of typed groups.
+    """List overrides that choose the sweeper, sampler and race of a named sweep, except for groups that were typed.
 
-    Without these overrides, Hydra would prefer the main config's choices to those in the named sweep's defaults.
+    Without these overrides, the main config's choices would take precedence over the named sweep's defaults.
     """
     typed = {parse(line).key_or_group for line in lines}
     folders = composer.folders(lines)

@@ -304,7 +304,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return the path and the value of a key; None if there is no such key.
+    """Return the path and the value of a key; None for an unknown key.
 
     If a string is reached before the last part of the key, return the path and value of this string, which may be an
     interpolation of the node that contains the key.

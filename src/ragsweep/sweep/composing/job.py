@@ -152,7 +152,7 @@ class _Settable:
                 OmegaConf.set_struct(node, False)
 
     def set(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values at dotted keys, reset all other values to those of the original config, and return the config."""
+        """Set values at dotted keys, reset all other values to the original config, and return the config."""
         before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
         for key, written in before.items():
             value, current = changes.get(key, written), self._changes.get(key, written)

@@ -21,7 +21,7 @@ def searches(sweeper: str) -> bool:
 
 
 def is_own(settings: Mapping[str, Any]) -> bool:
-    """Return whether a sweeper's settings are those of our OptunaSweeper, under its current or its former name."""
+    """Return whether a sweeper's settings select our OptunaSweeper, under its current or its former name."""
     return settings.get("_target_") in OPTUNA_SWEEPERS
 
 
@@ -59,7 +59,7 @@ def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]
 
 
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
-    """Name a trial by its overrides, except those in the name of the search, which all trials share.
+    """Name a trial by its overrides, except overrides in the name of the search, which all trials share.
 
     ``groups`` are the config groups, and ``searched`` are the parameters of the space. A trial without overrides of its
     own is named "defaults".

@@ -114,7 +114,7 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
     """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels on a wrong scale.
 
-    The scale of a label is that of its metric (see `check_scale`).
+    A label must be on the scale of its metric (see `check_scale`).
     """
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
@@ -154,9 +154,9 @@ def check_config(plain: Mapping[str, Any]) -> None:
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
     """Return a config's metrics, after checking that they are consistent with its other settings and the dataset.
 
-    Raises ConfigError otherwise, for example if two metrics have the same name, if none has the objective's name, or if
-    a metric needs evidence and no question has any. Raises InputError for a label with the name of a metric or of a
-    fixed column.
+    Raises ConfigError otherwise: for example, for two metrics with the same name, for an objective that is not
+    measured, or for a metric that needs evidence if no question has evidence. Raises InputError for a label with the
+    name of a metric or of a fixed column.
     """
     metrics: dict[str, Metric] = {}
     for part in built:

@@ -78,7 +78,7 @@ def _what_is_swept(sweep: Sweep) -> str:
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides that define a config and may appear in its name: all except those of `OPERATIONAL` keys."""
+    """Return the overrides that define a config and may appear in its name: all but `OPERATIONAL` ones."""
     return [line for line in overrides if root(line) not in OPERATIONAL]
 
 

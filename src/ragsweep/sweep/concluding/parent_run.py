@@ -40,14 +40,14 @@ class RecordedContents:
     """Derives the content of runs in the tracker from the records of a ledger (see mlflow_sync.RunContents)."""
 
     ledger: Ledger
-    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns what a report page adds to the records
+    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns the page content that is not in the records
     tables: str = ""  # which configs of a sweep get a table of questions: ALL or CHOSEN; "": as set in their configs
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep.
 
-        The status is FAILED if an expected job has no result, or if a config or a finalist failed or is PARTIAL;
-        otherwise, it is FINISHED.
+        The status is FAILED if an expected job has no result, or if any config or finalist failed or is PARTIAL.
+        Otherwise, it is FINISHED.
         """
         summary = summarise_sweep(self.ledger, trials)
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
@@ -120,7 +120,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 def _tables(summary: SweepSummary, texts: PageTexts, tables: str) -> dict[int, bytes]:
     """Return job -> table of questions, for all configs or only for the two that are compared first.
 
-    All configs get a table if ``tables`` is ALL or there is only one config.
+    All configs get a table if ``tables`` is ALL or the sweep has only one config.
     """
     verdict = summary.conclusion.deciding
     pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
@@ -130,10 +130,10 @@ def _tables(summary: SweepSummary, texts: PageTexts, tables: str) -> dict[int, b
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the best config by the first objective, and its summary of that objective; None if no config counts.
+    """Return the best config by the first objective, and its summary of that objective, or None.
 
-    Configs that are excluded, not completely evaluated or without a value of the objective do not count. Configs that
-    refuse every answerable question count only if all the remaining configs refuse them.
+    Configs that are excluded, not completely evaluated or without a value of the objective are not eligible. Configs
+    that refuse every answerable question are eligible only if all the remaining configs refuse them.
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     ranked = [one for one in ranked if not refuses_all(one)] or ranked

@@ -165,7 +165,7 @@ def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:
 def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
     """Return the recorded result of a baseline that is declared by a name or a run; None for any other declaration.
 
-    Raises InputError if there is no such result.
+    Raises InputError if the result is not found.
     """
     if not isinstance(declared, str) or read_number(declared) is not None or "=" in declared:
         return None

@@ -69,7 +69,7 @@ def summarise_sweep(
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     chosen, metric = choose(allowed, verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
-    if evaluated and (labels or declared is not None):  # neither affects the choice: see `choose_finalists`
+    if evaluated and (labels or declared is not None):  # neither affects the choice of finalists
         own = summarise_sweep(ledger, given, missed, weighed, labels=())
         chosen, metric = choose(own.allowed, own.verdict), own.finalists.metric
     finalists = _finalists(
@@ -97,7 +97,7 @@ def _finalists(
     compared: tuple[Sequence[HumanLabel], str | None],
     study: StudySummary | None,
 ) -> Finalists:
-    """Collect the holdout results of the ``chosen`` configs, and compare those that meet the search's constraints.
+    """Collect the holdout results of the ``chosen`` configs, and compare the feasible configs.
 
     ``evaluated`` are all records of finalists, and ``names`` maps configs' names in the ledger to their numbered names.
     ``compared`` contains the human labels and the name of the declared baseline.
@@ -211,10 +211,10 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return a sweep's best config by its deciding metric: the numbered name, the result and the metric's summary.
 
-    Configs that are not completely evaluated, that have no value of the metric, or that the sweep excludes (trials that
-    violate a constraint, and configs for reference) are ignored. Configs that refuse every answerable question are
-    ignored too, unless all the remaining configs refuse them. Return None if no config remains, or if configs have
-    different questions.
+    Configs that are not completely evaluated, or have no value of the metric, are ignored. So are configs that the
+    sweep excludes (trials that violate a constraint, and configs for reference). Configs that refuse every answerable
+    question are ignored unless all the remaining configs refuse them, too. Return None if no config remains, or if
+    configs have different questions.
     """
     if len(_by_questions(records)) > 1:
         return None
@@ -232,7 +232,7 @@ def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record])
     """Yield the records of the jobs, best value first; each record is read when it is needed.
 
     If a config failed on a question, the summaries cover different questions. Comparable configs are then ordered by
-    their means over the questions on which all of them were scored; declined answers count as in the verdict.
+    their means over the questions on which all of them were scored; declined answers are scored as in the verdict.
     """
     jobs = sorted(summaries, key=lambda job: goodness(summaries[job]), reverse=True)
     if any(one.n_failed for one in summaries.values()):

@@ -67,8 +67,8 @@ def choose(
     The reference, which is the first item, is the baseline if the baseline is a config of the search, else the first
     compared config. The others are configs that may be the best, the cheapest first. ``most`` is the maximum number of
     configs (None: no limit). The reference counts towards this maximum only if the reference may be the best, and at
-    least one other config is always allowed. Return [] if ``most`` is 0, if there is no comparison, if the search used
-    all questions, or if the golden set is too small for a holdout.
+    least one other config is always allowed. Return [] if ``most`` is 0, without a comparison, if the search used all
+    questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0:
         return []
@@ -96,10 +96,10 @@ def plain_name(name: str) -> str:
 
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
-    """Collect the holdout outcomes of the currently chosen configs, without those of an earlier choice.
+    """Collect the holdout outcomes of the currently chosen configs; outcomes of an earlier choice are omitted.
 
-    ``chosen`` are the configs' results on the tune questions, the reference first. The verdict is a NoComparison if
-    there are outcomes, but the reference has no result; otherwise it is None, and the caller compares the finalists.
+    ``chosen`` are the configs' results on the tune questions, the reference first. The verdict is a NoComparison if any
+    config has an outcome but the reference has no result. Otherwise it is None, and the caller compares the finalists.
     """
     by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
@@ -137,7 +137,7 @@ class SweepSummary:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The names of the objectives; () if there are no results."""
+        """The names of the objectives; () without results."""
         return objectives(self.results[0].run.config) if self.results else ()
 
     @property
@@ -148,7 +148,7 @@ class SweepSummary:
 
     @property
     def front(self) -> list[Result]:
-        """The Pareto front of the configs that are not excluded; [] unless there are several objectives.
+        """The Pareto front of the configs that are not excluded; [] for a single objective.
 
         Configs with too few scores of an objective, which are `unscored`, are left out.
         """

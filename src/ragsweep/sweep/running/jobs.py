@@ -42,7 +42,7 @@ class Partial(Exception):
 
 
 def run_job(context: RunContext, job: Job) -> JobValue:
-    """Evaluate one config of a sweep; record, track and show its result; return its value for the sweeper.
+    """Evaluate one config of a sweep, record, track and show its result, and return its value for the sweeper.
 
     A finished job is not run again; its recorded value is returned. On a rung of a race, the result is recorded, but
     neither tracked nor shown. An exception in the evaluation is recorded as a failure and re-raised; the launcher

@@ -36,8 +36,8 @@ class RunContents(Protocol):
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None, ended: float = 0.0) -> str:
     """Open a sweep's parent run and return its id: reuse the run ``adopt`` or, if ``adopt`` is None, create a run.
 
-    ``ended`` is the time at which a sweep that is sent later ended; 0 if the sweep is running. The ledger
-    records the id only if the sweep is assigned to this tracker.
+    ``ended`` is the end time of a sweep that has already ended; 0 if the sweep is running. The ledger records the id
+    only if the sweep is assigned to this tracker.
     """
     parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, adopt, (sweep.created, ended))
     if sweep.tracker == tracker.identity:
@@ -49,8 +49,8 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     """Reopen a sweep's parent run, upload the records that the tracker lacks, and end the runs of dead processes.
 
     Return the sweep with the id of its parent run. If the tracker no longer has the sweep (its database was deleted,
-    for example), all records are uploaded again. ``elsewhere``: whether other machines may be working on the sweep; if
-    so, no run is ended, because their runs cannot be distinguished from those of dead processes.
+    for example), all records are uploaded again. ``elsewhere``: whether other machines may be working on the sweep. If
+    so, no run is ended, because the runs of other machines cannot be distinguished from the runs of dead processes.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id}, known=sweep.parent)
     if not parent:
@@ -67,9 +67,9 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload the sweep's records that never reached the tracker, and wait for those that another process is uploading.
+    """Upload the sweep's records that never reached the tracker, and wait for uploads of other processes.
 
-    Do nothing if there is no tracker; an unreachable tracker only causes a warning.
+    Do nothing without a tracker; an unreachable tracker only causes a warning.
     """
     if not context.tracker.identity:
         return

@@ -233,8 +233,8 @@ class Multirun:
     def _next(self, pending: Sequence[int], claims: Sequence[Claim]) -> Sequence[int]:
         """Choose the jobs to launch. A job whose process died runs alone, which identifies the faulty job.
 
-        In a race, which compares configs, such a job runs once more with the others; if its process dies again, it runs
-        alone after them.
+        A race compares configs, so it first runs the job once more with the others; if its process dies again, the job
+        runs alone after them.
         """
         died = [claim for claim in claims if claim.number in pending]
         if self.race is None:

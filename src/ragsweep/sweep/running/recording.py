@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 _JUDGING = {"objective", *OPERATIONAL} - {"store", "tracking"}
-"""Config keys whose values, such as names of metrics, are needed to interpret a result and so are never masked."""
+"""Config keys whose values are needed to interpret a result, such as names of metrics, and are never masked."""
 
 _KEYED = ("config", "metrics", "first_stage")
 """Mappings in a result whose keys, the names of settings and metrics, are never masked."""
@@ -134,7 +134,7 @@ class OutcomeWriter:
     def _track(self, record: int, outcome: Result | Failure, artifacts: Artifacts = NO_ARTIFACTS) -> None:
         """Log the outcome of a record to the tracker; a failing tracker only causes a warning.
 
-        Do nothing if there is no tracker, or if another process has uploaded the record or is uploading it.
+        Do nothing without a tracker, or if another process has uploaded the record or is uploading it.
         """
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:

@@ -46,7 +46,7 @@ def open_recorded(result: Result, path: str, compute: str = LOCAL) -> Session:
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    If the config's ``top_k`` is at least ``depth`` and there is no ``context_budget``, return the recorded contexts.
+    If the config has no ``context_budget`` and its ``top_k`` is at least ``depth``, return the recorded contexts.
     Otherwise, return the stored rankings. If these are missing, or if the config can no longer be prepared with its
     corpus, return the recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
     """

@@ -91,9 +91,9 @@ class QuestionOrder(NamedTuple):
 def order_questions(questions: Sequence[Question], seed: int) -> QuestionOrder:
     """Order questions at random, identically for all configs, so that every prefix has a fair share of each stratum.
 
-    The strata are those of a partition: category and kind. The clusters of a stratum are shuffled and spread evenly
-    over the whole order: each cluster gets an interval in proportion to its size, and is placed at random within it.
-    The questions of a cluster stay together. The order depends on the seed and the questions, but not on the input
+    The strata are defined by category and kind, as in a partition. The clusters of a stratum are shuffled and spread
+    evenly over the whole order: each cluster gets an interval in proportion to its size, and is placed at random within
+    it. The questions of a cluster stay together. The order depends on the seed and the questions, but not on the input
     order.
     """
     members: dict[str, list[int]] = defaultdict(list)

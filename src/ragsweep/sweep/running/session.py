@@ -182,7 +182,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return a report page's chunks, prompts and evidence, without those of datasets that have changed."""
+        """Return a report page's chunks, prompts and evidence; datasets that have changed are omitted."""
         first = {_digests(one): one for one in reversed(results)}
         datasets = {digests: dataset for digests, one in first.items() if (dataset := self.recorded_dataset(one))}
         evidence = {

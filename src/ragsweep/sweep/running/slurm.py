@@ -167,7 +167,7 @@ def withdrawable() -> Iterator[None]:
 
     SLURM sends a signal before it ends the job. submitit's handler requeues the job and raises SystemExit or, if the
     job must not be requeued, another exception. Within the block, this exception is replaced by a BaseException, which
-    counts as an interruption; at the end of the block, the original exception is raised.
+    is handled as an interruption. At the end of the block, the original exception is raised.
     """
     number = _warning_signal()
     before = signal.getsignal(number) if number else None

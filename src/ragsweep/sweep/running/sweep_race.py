@@ -104,7 +104,7 @@ class SweepRace:
         return results_by_job(self.context.ledger.raced(self.context.sweep.id))
 
     def _scores(self, known: Mapping[int, Result], count: int) -> dict[str, list[float]]:
-        """Return, by job, a config's weighted scores for the first ``count`` questions, or for those that it completed.
+        """Return, by job, a config's weighted scores for the first ``count`` questions, or for its completed questions.
 
         As in comparisons, declined questions have the worst score (see ``fill_declined``), except in a config without
         any score.
@@ -132,8 +132,8 @@ class SweepRace:
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
     """Create a race of ``configs`` configs; for a search, ``experiments`` covers only some of them.
 
-    Raises ConfigError if there is only one config, if the configs have different questions, seeds or objectives, if the
-    objective is not a bounded mean with a direction, or if the block, margin or level is invalid.
+    Raises ConfigError for a single config; for configs with different questions, seeds or objectives; for an objective
+    that is not a bounded mean with a direction; and for an invalid block, margin or level.
     """
     first = experiments[0]
     if configs < 2:

@@ -209,7 +209,7 @@ def _part(node: Node) -> Part:
 
 
 def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
-    """Return whether the experiments are those of all points of a finite space."""
+    """Return whether the experiments cover all points of a finite space."""
     known = {one.overrides for one in experiments}
     return space.is_finite and {space.overrides(point) for point in islice(space.points(), len(known) + 1)} <= known
 

@@ -76,7 +76,7 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 
 
 def _own_overrides(command: Command) -> list[str]:
-    """List the overrides of a search, except overrides of ``hydra`` and those that affect no trial.
+    """List the overrides of a search, except overrides of ``hydra`` and overrides that affect no trial.
 
     `search_key` adds the settings of ``hydra.sweeper`` that affect trials. A baseline affects only the first trial,
     whose signature is part of the key.
@@ -262,7 +262,7 @@ class Search(Multirun):
         """Record the failed trials that have no record, and evaluate the finalists on the holdout.
 
         The finalists are evaluated only if the search finished without an error. Return ``ending``; if an exception,
-        such as an interruption, ends their evaluation, return an Ending with the status KILLED and this exception.
+        such as an interruption, ends this evaluation, return an Ending with the status KILLED and the exception.
         """
         self._record_dead_jobs(sweep)
         if ending.status == FINISHED and not ending.why:
