@@ -268,7 +268,7 @@ def test_service_that_is_down_is_left_alone_with_one_line(kind: str, monkeypatch
     with serving(faults={kind: 1}) as server, pytest.raises(EndpointFailed) as caught:
         ask_all(endpoint(server, concurrency=16), 1000)
     assert caught.value.reason == missing.CIRCUIT_OPEN
-    assert "the service counts as down" in str(caught.value)
+    assert "the service is considered down" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(server.log) <= 40
 
@@ -305,7 +305,7 @@ def test_model_that_leaves_every_question_without_text_stops_the_config() -> Non
 def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)
-    said = r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* counts as down"
+    said = r"127\.0\.0\.1:9/v1/chat/completions failed: ConnectError .* is considered down"
     with pytest.raises(EndpointFailed, match=said):
         ask_all(made, 1000)
 

@@ -104,7 +104,9 @@ def test_service_that_fails_for_long_is_down_rests_and_is_tested_by_one_call() -
         now = fail(breaker, now)
     assert now <= PATIENCE + LONGEST_PAUSE
     breaker.fail("status 500", now, now, 0.0)
-    said = r"^status 500; the service counts as down after \d+ failures; check its address, lower concurrency if .*$"
+    said = (
+        r"^status 500; the service is considered down after \d+ failures; check its address, lower concurrency if .*$"
+    )
     with pytest.raises(EndpointFailed, match=said) as caught:
         breaker.delay(now + REST - 1)
     assert caught.value.reason == CIRCUIT_OPEN

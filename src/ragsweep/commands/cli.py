@@ -76,7 +76,7 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   report        a sweep as one page for people, or as Markdown for a pull request
   compare       two configs, question by question: the difference, its interval, and where they differ
   power         the smallest difference that an existing or a planned golden set can detect
-  gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided
+  gate          decide whether a candidate may replace the baseline: exit 0 yes, 1 no, 3 undecided
   ship          register a config as a model that MLflow serves, and move an alias to it
   watch         compare requests to a served model with its evaluation: drift, latency, gaps in the golden set
   ablate        change one thing at a time in a config, and show the effect of each change

@@ -23,7 +23,7 @@ from ragsweep.sweep.concluding.recorded_runs import find_sweep
 FORMAT = "ragsweep.effects/1"
 
 _ABOUT = """Show the effect of each swept parameter on a metric, averaged over the other parameters, and the interaction
-of every pair of parameters. The intervals hold simultaneously at 95 %. For a full grid, the effects are differences of
+of every pair of parameters. The intervals are simultaneous, at 95 %. For a full grid, the effects are differences of
 plain averages; for any other sweep, a model is fitted by least squares. The output names the method."""
 _COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
@@ -32,8 +32,8 @@ _METHODS = {
     "least squares without interactions": "not a full grid: main effects only, fitted by least squares",
 }
 _INTERACTIONS = {
-    "present": "the scores deviate from these effects by more than chance: parameters interact, and each effect is an"
-    " average over the evaluated configs and may differ for others; a full grid shows the interactions",
+    "present": "the scores deviate from these effects by more than chance, so parameters interact; each effect is an"
+    " average over the evaluated configs, and may differ for other configs; a full grid would show the interactions",
     "not shown": "no interaction is shown; the effects assume that there is none",
     "untestable": "the effects assume that no parameter changes another's effect, which these configs cannot test",
 }
@@ -86,8 +86,8 @@ def effects_document(results: Sequence[Result], metric: str, omitted: int) -> Do
         notes.append(Statement("note", text, {"confounded": hidden}))
     if exposed := sum(effect.exposed for effect in ordered):
         text = (
-            '"may be too short": one more cluster with the largest loss could reverse the effect, at the joint level of'
-            f" {counted(len(ordered) - hidden, 'effect')}; ragsweep compare allows for such a loss only in slices"
+            '"may be too short" marks an effect that one more cluster with the largest loss could reverse, at the joint'
+            f" level of {counted(len(ordered) - hidden, 'effect')}; ragsweep compare checks for it only in slices"
         )
         notes.append(Statement("note", text, {"exposed": exposed}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]

@@ -46,12 +46,12 @@ gain over the baseline""",
 slice of fewer than 20 questions can only make the gate fail""",
     "questions": f"""only these questions: ids, one per line; without FILE, those with labels.{CRITICAL} true in the
 golden set""",
-    "each": """no single question may be worse by more than the margin: for a list of critical questions, which is not a
-sample, so no statistical test is used""",
+    "each": """no single question may be worse by more than the margin. For a list of critical questions; no statistical
+test is used, because the list is not a sample""",
     "anchor": """a second baseline, such as the first release: the candidate must pass against both, so that small
 losses cannot accumulate over releases""",
-    "sequential": f"""decide by an anytime-valid test (betting), for a golden set that grows between looks: a false pass
-occurs in at most 5 %% of cases over any number of looks. It {LOST_POWER.replace("%", "%%")}""",
+    "sequential": f"""decide by an anytime-valid test (betting), for a golden set that grows between looks. The
+probability of a false pass is at most 5 %% over any number of looks. The test {LOST_POWER.replace("%", "%%")}""",
 }
 
 
@@ -102,7 +102,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.baseline is None and (paired := [one for one in options.conditions if one.paired]):
         raise ConfigError(f"gate: the condition {paired[0]} needs a baseline; specify it with --baseline RUN")
     if options.each and any(one.kind != MARGIN for one in options.conditions):
-        raise ConfigError("--each: applies to --margin only; use --at-least and --at-most in a separate call")
+        raise ConfigError("--each: applies to --margin only; use --at-least and --at-most in a separate command")
     if options.each and options.slice:
         raise ConfigError("--each and --slice: --each tests single questions, not slices; use only one of them")
     if options.anchor and not any(one.paired for one in options.conditions):

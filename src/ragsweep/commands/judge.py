@@ -26,18 +26,18 @@ UNSCORED = "first answer without a score"
 
 FEW = 30  # with fewer labels of right or of wrong answers, the report recommends more labels
 
-_CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
-answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
-errors, with an interval that includes the uncertainty of the labels. LABELS is CSV, TSV or JSON lines with question_id,
-metric and label: 1 for right and 0 for wrong (the reverse where a lower score is better), or a score on the metric's
-scale. Labels must be of the answers and contexts of the run, for questions that were drawn at random. The optional
-columns run (a run id, or a config's name) and answer (the text) identify the labelled answer: labels of other answers
-are ignored."""
+_CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the share of right
+answers that the judge passes (sensitivity), and the share of wrong answers that it fails (specificity). The judge's
+score is also shown corrected for these errors, with an interval that includes the uncertainty of the labels. LABELS is
+CSV, TSV or JSON lines with question_id, metric and label: 1 for right and 0 for wrong (the reverse if a lower score is
+better), or a score on the metric's scale. Label the run's own answers and contexts, for questions that were drawn at
+random. The optional columns run (a run id, or a config's name) and answer (the text) identify the labelled answer;
+labels of other answers are ignored."""
 
-_THRESHOLD = "lowest score that passes or, if lower is better in the run's metric, the lowest that fails (0.5)"
+_THRESHOLD = "lowest passing score or, for a metric where lower is better, lowest failing score (default: 0.5)"
 
-_NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): differences below those shown
-here are within the judge's noise."""
+_NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): smaller differences than
+those shown are within the judge's noise."""
 
 
 def judge(arguments: Sequence[str]) -> int:

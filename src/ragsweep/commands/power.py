@@ -34,7 +34,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
 confidence, and the number of questions that a given difference needs. With two runs, the variance of differences over
 questions is measured; with one run, it is assumed. The more configs are compared, the larger a difference must be to be
-detected; their number is that of the runs' sweep, or is set by --configs. --repeat names other runs of the first
+detected; the number is taken from the runs' sweep, or set by --configs. --repeat names other runs of the first
 config with another replicate or seed, to measure how much its scores vary by chance. --questions plans a golden set
 that is not annotated yet, from variances measured elsewhere or in a pilot RUN."""
 

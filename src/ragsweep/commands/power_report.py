@@ -19,8 +19,8 @@ FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
-    f"below {GUARDED_BELOW} source documents, a config that is worse on very few questions is called better only if the"
-    " difference is 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
+    f"below {GUARDED_BELOW} source documents, a config that is worse on very few questions needs a larger difference"
+    " than stated to be called better: 1.2 times (60 documents, two configs) to 1.8 times (30 documents) the value"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
 

@@ -111,7 +111,7 @@ class CircuitBreaker:
         """
         if now < self._open_until:
             way_out = "check its address, lower concurrency if the service limits the rate, and run again later"
-            fact = f"{self._fact}; the service counts as down after {self._failures} failures"
+            fact = f"{self._fact}; the service is considered down after {self._failures} failures"
             raise EndpointFailed(f"{fact}; {way_out}", CIRCUIT_OPEN)
         if now < self._paused_until:
             return self._paused_until - now
