@@ -217,7 +217,7 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 def stage_means(pair: Sequence[Result]) -> list[dict[str, float]]:
     """Return each config's measured mean ms per question: "retrieval" (all stages but "generate"), "generate", "all".
 
-    If only one config's retrieval was measured, the other config has no "all", which would cover only generation.
+    If only one config's retrieval was measured, the other config has no "all", because it would cover only generation.
     """
     found = []
     for result in pair:

@@ -140,7 +140,7 @@ class Answers(NamedTuple):
 
 
 def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Response]) -> str:
-    """Return the first wrong type or negative time or cost in a part's result, which must be a ``kind``; "" if none."""
+    """Describe the first wrong type, negative time or negative cost in a part's ``kind``; "" if none."""
     if not isinstance(item, kind):
         return f"a result must be of the type ragsweep.core.types.{kind.__name__}, got {item!r}"
     if isinstance(item, Response):

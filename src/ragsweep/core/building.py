@@ -17,7 +17,7 @@ from ragsweep.core.trust import find_class, source_digest
 
 
 class Builder:
-    """Builds each distinct part once, so that two configs with the same embedder share the loaded model.
+    """A builder that builds each distinct part once, so that two configs with the same embedder share the loaded model.
 
     ``connect`` is called once with each new part, to supply the part with the objects that a command's parts share.
     """

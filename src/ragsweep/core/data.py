@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 Arrays = Mapping[str, NDArray[Any]]
-"""The result of a stage: a mapping of names to arrays, which can be stored without pickle."""
+"""The result of a stage: a mapping of names to arrays that can be stored without pickle."""
 
 NO_CHUNK = -1
 """The position that pads a short ranking to the full depth."""
@@ -51,12 +51,12 @@ class Corpus:
 
     @cached_property
     def characters(self) -> int:
-        """The total number of characters in the texts, from which the duration of a stage is estimated."""
+        """The total number of characters in the texts, for estimates of a stage's duration."""
         return sum(map(len, self.texts))
 
     @cached_property
     def digest(self) -> str:
-        """The hash of the documents' ids, titles and texts, which does not depend on the location of the files."""
+        """The hash of the documents' ids, titles and texts, independent of the location of the files."""
         return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
 
 
@@ -195,8 +195,7 @@ class Spans(NamedTuple):
 class Chunks(Sequence[str]):
     """The chunks of a corpus: the units that are retrieved. ``address`` identifies the result of the chunking.
 
-    As a sequence, the chunks are their indexed texts, which are created on access, because a million chunks need not be
-    a million strings in memory.
+    As a sequence, the chunks are their indexed texts. The texts are created on access, to save memory.
     """
 
     corpus: Corpus

@@ -65,8 +65,9 @@ def _is_formula(text: str) -> bool:
 
 
 def well_formed(text: str) -> str:
-    """Return ``text`` with U+FFFD in place of each lone surrogate, which local models and UTF-8 encoders reject.
+    """Return ``text`` with U+FFFD in place of each lone surrogate.
 
-    A lone surrogate is half of a pair that a service has cut. Two adjacent halves of a pair become one character.
+    A lone surrogate is half of a pair that a service has cut; local models and UTF-8 encoders reject it. Two adjacent
+    halves of a pair become one character.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def content_hash(value: Any) -> str:
-    """Return a hash of a JSON value, which depends neither on the order of keys nor on the process."""
+    """Return a hash of a JSON value, independent of the order of keys and of the process."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -190,5 +190,5 @@ class Node:
 
     @cached_property
     def address(self) -> str:
-        """The hash of the stage, the spec and the addresses of the inputs, which identifies the result."""
+        """The identity of the result: a hash of the stage, the spec and the addresses of the inputs."""
         return content_hash([self.stage, self.spec.digest, [node.address for node in self.inputs]])

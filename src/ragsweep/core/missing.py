@@ -198,9 +198,9 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 
 
 class ReasonCodes(NamedTuple):
-    """Why the scores of one metric are missing: ``numbers``, one per question, are indices into the reasons ``names``.
+    """Reasons for one metric's missing scores: ``numbers``, one per question, are indices into the reasons ``names``.
 
-    The names are in the order of first appearance and may include "", which stands for a measured score.
+    The names are in the order of first appearance and may include "" (for a measured score).
     """
 
     names: tuple[str, ...]

@@ -96,12 +96,12 @@ class EvidenceRanks:
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the slice of the pieces of the question in row ``question``, which may be empty."""
+        """Return the slice of the pieces, if any, of the question in row ``question``."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Return a copy without the evidence of the flagged questions (questions,), whose scores become NaN."""
+        """Return a copy in which the flagged questions (questions,) have no evidence, and NaN as scores."""
         kept = ~lost[self.question]
 
         def change(name: str, column: Any) -> Any:

@@ -51,7 +51,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: RACING after the evaluation of only some questions, DROPPED if the race excluded it."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The values of ``tracking.traces``, which selects the questions whose traces are sent to the tracker."""
+"""The values of ``tracking.traces``; they select the questions with a trace in the tracker."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class PartTraits:
     """
 
     version: str | None = None
-    """Version of the class, on which the addresses of its results depend; if None, a hash of the source is used."""
+    """Version of the class, a part of its results' addresses; if None, a hash of the source is used."""
 
     operational: frozenset[str] = frozenset()
     """Parameters that cannot change a result; the addresses of results do not depend on them."""

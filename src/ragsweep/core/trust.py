@@ -14,7 +14,7 @@ from typing import Any
 from ragsweep.core.errors import ConfigError, nearest
 
 TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
-"""Environment variable with additional packages, separated by commas, whose classes a config may name."""
+"""Environment variable that lists additional packages, separated by commas; a config may name their classes."""
 
 PARTS = frozenset(
     [*(f"ragsweep.parts.{kind}" for kind in (
@@ -48,8 +48,8 @@ def find_class(target: str, where: str) -> type:
     """Import and return the class ``target``, which a config names at the key ``where``.
 
     The name is checked before the import, and the class after it, because a module also exposes the classes that it
-    imports. Raises ConfigError, whose message names the key, if the class is not trusted, does not exist or cannot be
-    imported.
+    imports. Raises ConfigError, with a message that names the key, if the class is not trusted, does not exist or
+    cannot be imported.
     """
     check_target(target, f"{where}._target_")
     module_name, _, name = target.rpartition(".")

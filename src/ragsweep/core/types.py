@@ -67,14 +67,14 @@ from ragsweep.core.traits import HasTraits, PartTraits
 
 
 class DatasetReader(HasTraits, Protocol):
-    """Read a corpus and its golden set."""
+    """A reader of a corpus and its golden set."""
 
     def load(self) -> Dataset:
         """Return the dataset; raise a single InputError that lists all faults of a file, with their lines."""
 
 
 class Chunker(HasTraits, Protocol):
-    """Cut every document into chunks, whose spans together cover all non-blank text."""
+    """A part that cuts every document into chunks; together, the chunks cover all non-blank text."""
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the spans of the chunks of all documents, sorted by document and start."""
@@ -82,7 +82,7 @@ class Chunker(HasTraits, Protocol):
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Cut documents into large chunks with ``parent``, and cut these with ``child`` into the chunks to search."""
+    """A part that cuts documents into large chunks with ``parent``, and these into searched chunks with ``child``."""
 
     @property
     def parent(self) -> Chunker:
@@ -95,7 +95,7 @@ class NestedChunker(Chunker, Protocol):
 
 @runtime_checkable
 class Embedder(HasTraits, Protocol):
-    """Turn texts into vectors of a fixed length."""
+    """A part that turns texts into vectors of a fixed length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of the texts of chunks, and the two token counts of each text (see ``Embeddings``)."""
@@ -106,7 +106,7 @@ class Embedder(HasTraits, Protocol):
 
 @runtime_checkable
 class VectorIndex(HasTraits, Protocol):
-    """Find the nearest vectors by inner product.
+    """An index that finds the nearest vectors by inner product.
 
     The vectors may be a read-only memory-mapped file: read them in blocks, and never copy all of them.
     """
@@ -126,7 +126,7 @@ class VectorIndex(HasTraits, Protocol):
 
 @runtime_checkable
 class TextRetriever(HasTraits, Protocol):
-    """Rank chunks by their texts."""
+    """A retriever that ranks chunks by their texts."""
 
     def build(self, texts: Sequence[str]) -> Arrays:
         """Return the index of the chunks as named arrays; this method is called once per chunking."""
@@ -140,10 +140,10 @@ class TextRetriever(HasTraits, Protocol):
 
 @runtime_checkable
 class CountingRetriever(TextRetriever, Protocol):
-    """A retriever whose index is built from the word counts of shards, which any process may compute in any order."""
+    """A retriever whose index is built from the word counts of shards; any process may count a shard, in any order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Return the shards: slices of the chunks, whose words are counted separately.
+        """Return the shards: slices of the chunks for which words are counted separately.
 
         ``lengths`` are the lengths of the chunks in characters.
         """
@@ -160,7 +160,7 @@ class CountingRetriever(TextRetriever, Protocol):
 
 @runtime_checkable
 class VectorRetriever(HasTraits, Protocol):
-    """Rank chunks by their vectors, with an embedder and an index, which are separate parts."""
+    """A retriever that ranks chunks by their vectors; its embedder and its index are separate parts."""
 
     @property
     def embedder(self) -> Embedder:
@@ -172,7 +172,7 @@ class VectorRetriever(HasTraits, Protocol):
 
     @property
     def exact(self) -> VectorIndex:
-        """An exact index, whose rankings are the reference for an approximate ``index``."""
+        """An exact index; its rankings are the reference for an approximate ``index``."""
 
 
 @runtime_checkable
@@ -191,7 +191,7 @@ class HybridRetriever(HasTraits, Protocol):
 
 
 class Reranker(HasTraits, Protocol):
-    """Score pairs of a query and a chunk's text; the first ``candidates`` chunks of a ranking are sorted by score.
+    """A part that scores pairs of a query and a chunk, to sort the first ``candidates`` chunks of a ranking.
 
     Scores are stored per pair. They are not recomputed when a parameter in the trait ``reordering`` changes (see
     :class:`ragsweep.parts.reordering.Reordering`).
@@ -207,7 +207,7 @@ class Reranker(HasTraits, Protocol):
 
 @runtime_checkable
 class ReadingReranker(Reranker, Protocol):
-    """A reranker that encodes chunks in advance as token vectors, which are stored like an index."""
+    """A reranker that encodes chunks in advance; their token vectors are stored like an index."""
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
         """Return the token vectors of chunks; the vectors of one chunk must not depend on other chunks."""
@@ -217,7 +217,7 @@ class ReadingReranker(Reranker, Protocol):
 
 
 class Generator(HasTraits, Protocol):
-    """Answer questions from their context."""
+    """A part that answers questions from their context."""
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request, in any order, and call ``done(index of the request, answer)`` once per request.
@@ -231,8 +231,8 @@ class Generator(HasTraits, Protocol):
 class RepeatingGenerator(Generator, Protocol):
     """A generator that samples its answers, so that each request may be answered several times.
 
-    ``replicates`` is an operational parameter: each repetition has its own address, which does not depend on the number
-    of repetitions.
+    ``replicates`` is an operational parameter: the address of each repetition does not depend on the number of
+    repetitions.
     """
 
     @property
@@ -247,7 +247,7 @@ class RepeatingGenerator(Generator, Protocol):
 
 
 class Router(HasTraits, Protocol):
-    """Decide for which questions the corpus is searched; the generator answers the other questions without context."""
+    """A part that selects the questions to search for; the generator answers the others without context."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide on every request, in any order, and call ``done(index of the request, route)`` once per request.
@@ -257,7 +257,7 @@ class Router(HasTraits, Protocol):
 
 
 class QueryWriter(HasTraits, Protocol):
-    """Write the search query for a question that has a history."""
+    """A part that writes the search query for a question with a history."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Write a query for every request, in any order, and call ``done(index of the request, answer)`` once for each.
@@ -268,7 +268,7 @@ class QueryWriter(HasTraits, Protocol):
 
 
 class OutputReader(HasTraits, Protocol):
-    """Convert the text of an answer into the output to be scored by the metrics of a task."""
+    """A part that converts the text of an answer into the output that the metrics of a task score."""
 
     def read(self, text: str) -> Any:
         """Return the output; if the text is not valid, raise ValueError with the reason as its message."""

@@ -78,7 +78,7 @@ def _parser() -> Any:
 
 
 class _Reader:
-    """Finds the positions of tokens by searching the source from beginning to end, because inline tokens have none."""
+    """A search for tokens in the source, from beginning to end; inline tokens have no positions of their own."""
 
     def __init__(self, source: str) -> None:
         self._source = source

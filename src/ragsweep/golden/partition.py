@@ -134,7 +134,7 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
 
 
 def digest(questions: Sequence[Question]) -> str:
-    """Return a hash of the ids of all questions and of the ids in the holdout, which identifies the division."""
+    """Return a hash that identifies the division: it covers the ids of all questions and of the holdout."""
     return content_hash([sorted(question.id for question in questions), holdout(questions)])
 
 

@@ -39,7 +39,7 @@ class GradedQrels(NamedTuple):
 
 
 class Grades:
-    """Maps the codes of labels to grades as ``given`` states; labels whose code has the grade None are omitted.
+    """A mapping of the codes of labels to the grades in ``given``; labels whose code has the grade None are omitted.
 
     If ``given`` is None, the codes are the grades: whole numbers, where 0 means judged as irrelevant. ``reader`` is the
     text that must precede ``dataset.grades`` on the command line.

@@ -359,7 +359,7 @@ def _excerpt(value: Any) -> str:
 
 
 class UniqueIds:
-    """Checks that ids are unique; in messages, ``what`` names the things that have the ids, such as "question"."""
+    """A check that ids are unique; ``what`` is the noun for an item with an id in messages, such as "question"."""
 
     def __init__(self, what: str) -> None:
         self._what = what

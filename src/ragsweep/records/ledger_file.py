@@ -91,7 +91,7 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection in a write transaction, which an error in the block rolls back.
+        """Yield this thread's connection in a write transaction; an error in the block rolls it back.
 
         Raises TrackingError if writing fails, and InputError if the file is damaged.
         """

@@ -25,7 +25,7 @@ LARGE = ("text", "scores", "counts", "own")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep, which is a Hydra multirun."""
+    """A sweep: one Hydra multirun."""
 
     id: str
     name: str

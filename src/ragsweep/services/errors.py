@@ -25,7 +25,7 @@ class CallFailed(CallError):
 
 
 class EndpointFailed(CallError):
-    """No call to the endpoint can succeed, for example because of a wrong key. The evaluation of the config fails."""
+    """A failure of every call to the endpoint, for example because of a wrong key. The config's evaluation fails."""
 
 
 def quote(fact: str, key: str = "") -> str:

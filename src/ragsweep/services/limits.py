@@ -74,7 +74,7 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
 
 
 class RateLimiter:
-    """Spreads calls or tokens evenly over time but allows small bursts (see BURST)."""
+    """A limiter that spreads calls or tokens evenly over time but allows small bursts (see BURST)."""
 
     def __init__(self) -> None:
         self._free = -math.inf
@@ -89,7 +89,7 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Delays or refuses the calls to one service, depending on the outcomes of earlier calls."""
+    """A breaker that delays or refuses the calls to one service, depending on the outcomes of earlier calls."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -127,7 +127,7 @@ class CircuitBreaker:
         self._answered, self._failures, self._failing_since = True, 0, None
 
     def note_reply(self) -> None:
-        """Record a reply without an answer, which shows that the service is not down."""
+        """Record a reply without an answer, as evidence that the service is not down."""
         self._failures, self._failing_since = 0, None
 
     def refuse(self, failure: CallFailed, unanswered: bool = False) -> None:

@@ -60,7 +60,7 @@ class Connections:
 
 
 class ServiceSession:
-    """Runs calls with shared limits and a shared usage meter: all parts of a command use one session.
+    """A session with shared limits and a shared usage meter; all parts of a command use one session for their calls.
 
     Connections are kept for one batch of calls or, in a ``with`` block, until the block ends. Outside a command, each
     part has its own session, without a budget.
@@ -95,7 +95,7 @@ class ServiceSession:
         return self._hosts.setdefault(name, HostState())
 
     async def connections(self) -> Connections:
-        """Return the connections of the running event loop, which are closed together with the loop."""
+        """Return the connections of the running event loop; they are closed together with the loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
             # The loop closes its asynchronous generators (loop.shutdown_asyncgens); this generator closes the client.

@@ -69,7 +69,7 @@ def sum_usage(*used: Usage) -> Usage:
 
 @dataclass
 class UsageMeter:
-    """Counts the usage of one command in one process, and stores the command's prices and budget."""
+    """A counter of the usage of one command in one process, with the command's prices and budget."""
 
     totals: UsageTotals = UsageTotals()
     budget: Budget = Budget()
@@ -80,7 +80,7 @@ class UsageMeter:
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, prices: Pricing) -> bool:
-        """Set the budget and prices; return whether the budget changed, in which case earlier usage does not count."""
+        """Set the budget and prices; return whether the budget changed. A new budget ignores earlier usage."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals

@@ -46,7 +46,7 @@ class RaceDecision:
 
 @dataclass(frozen=True)
 class Betting:
-    """Drops the configs that anytime-valid bets show to be worse than the best by more than a margin.
+    """A rule that drops the configs that anytime-valid bets show to be worse than the best by more than a margin.
 
     On each cluster of questions, the rule bets that a config scores worse, by more than the margin, than the config
     that led before this cluster. The best config is dropped with probability at most 1 - level, whatever the number of

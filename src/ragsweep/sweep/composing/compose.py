@@ -104,7 +104,7 @@ class Composer:
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
     def is_group(self, key: str, overrides: Sequence[str]) -> bool:
-        """Return whether a key names a group in the config folders; false for ``sweeps``, whose files are elsewhere."""
+        """Return whether a key names a group in the config folders, which do not include the files of ``sweeps``."""
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:

@@ -30,7 +30,7 @@ HEAVIEST = 20_000
 """Maximum number of values that interpolations may add to a config; a typical config has a few hundred values."""
 
 NESTED = 8
-"""Maximum number of a config's values that have nested interpolations, whose keys are unknown until resolution."""
+"""Maximum number of a config's values with nested interpolations; their keys are unknown until resolution."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """Matches an environment variable in an interpolation."""
@@ -163,7 +163,7 @@ def _target(node: Any) -> str:
 
 
 class ConfigPolicy:
-    """Checks configs, and adds their confidential values to the command's secrets.
+    """A checker of configs; it also adds their confidential values to the command's secrets.
 
     The methods raise ConfigError for anything that is forbidden.
     """

@@ -45,7 +45,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 """Launcher -> the settings allowed in a config: no commands and no hooks, and no hosts except those in `_ADDRESSES`."""
 
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
-"""The current and the former name of our search sweeper, whose jobs return more than a number."""
+"""The current and the former name of our search sweeper; its jobs return more than a number."""
 
 GRID_SWEEPER = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
 
@@ -111,7 +111,7 @@ _ADDRESSES = ("auto", "local")
 """Addresses of a Ray cluster that a config may set; hosts at other addresses would receive the jobs and run code."""
 
 _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
-"""Matches a valid setting for SLURM, which becomes a line of the script that SLURM runs."""
+"""Matches a valid setting for SLURM; the setting becomes a line of the script that SLURM runs."""
 
 
 def check_search_path(path: str) -> None:
@@ -136,8 +136,8 @@ def check_search_path(path: str) -> None:
 def check_hydra(settings: Mapping[str, Any]) -> None:
     """Check Hydra's node, whose values were resolved with `FOLDER` in place of the run's folder.
 
-    Raises ConfigError, whose message names the key, for any class, setting or file location that is neither listed nor
-    trusted.
+    Raises ConfigError, with a message that names the key, for any class, setting or file location that is neither
+    listed nor trusted.
     """
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)

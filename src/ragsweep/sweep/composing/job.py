@@ -1,4 +1,4 @@
-"""A job, which is one config of a command, and the template from which many configs are composed."""
+"""A job (one config of a command), and the template from which many configs are composed."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def reference(sweep: Sweep) -> str:
 
 
 def is_search(sweep: Sweep) -> bool:
-    """Return whether a sweep's jobs are trials, which are recorded without overrides.
+    """Return whether a sweep's jobs are trials, recorded without overrides.
 
     A multirun without overrides is not a search: its single job is named `DEFAULTS`.
     """

@@ -37,7 +37,7 @@ SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragswe
 
 @dataclass(frozen=True)
 class RecordedContents:
-    """Derives the content of runs in the tracker from the records of a ledger (see mlflow_sync.RunContents)."""
+    """The content of runs in the tracker, derived from the records of a ledger (see mlflow_sync.RunContents)."""
 
     ledger: Ledger
     texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns the page content that is not in the records

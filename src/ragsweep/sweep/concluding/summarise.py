@@ -142,7 +142,7 @@ def _conclude(
     is_search: bool,
     missing: int,
 ) -> SweepConclusion:
-    """Return a sweep's conclusion, which is based on the holdout if a search evaluated its finalists there."""
+    """Return a sweep's conclusion; it is based on the holdout if a search evaluated its finalists there."""
     where = "on the questions that the search used" if is_search else ""
     if finalists.verdict:
         where = f"on {finalists.questions:,} questions that the search did not use" if finalists.questions else ""

@@ -34,11 +34,11 @@ JobValue = float | tuple[float, ...] | dict[str, object] | None
 
 
 class TargetsMissed(Exception):
-    """A single config misses enforced targets; its result has been recorded and shown."""
+    """A miss of enforced targets by a single config; its result has been recorded and shown."""
 
 
 class Partial(Exception):
-    """Too few questions were scored: the result is recorded, but not used as a value for a search."""
+    """A result with too few scored questions; it is recorded, but not used as a value for a search."""
 
 
 def run_job(context: RunContext, job: Job) -> JobValue:
@@ -145,7 +145,7 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 
 def command_folder() -> AbstractContextManager[None]:
-    """Return a context that enters the command's folder, to which relative paths in a config refer, also under Ray."""
+    """Return a context that enters the command's folder, the base of relative paths in configs, also under Ray."""
     folder = HydraConfig.get().runtime.cwd if HydraConfig.initialized() else ""
     return chdir(folder) if folder and Path(folder).is_dir() else nullcontext()
 

@@ -31,7 +31,7 @@ _FLOAT = re.compile(
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Dumps YAML that OmegaConf reads back unchanged."""
+    """A dumper of YAML that OmegaConf reads back unchanged."""
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))

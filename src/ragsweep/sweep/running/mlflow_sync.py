@@ -24,7 +24,7 @@ NAMES_TAG = "ragsweep.names"
 
 
 class RunContents(Protocol):
-    """Derives the content of the tracker's runs from the records of a ledger."""
+    """The content of the tracker's runs, derived from the records of a ledger."""
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep."""
@@ -130,10 +130,9 @@ def end_abandoned(context: RunContext) -> None:
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
     """Upload the ledger's records that the tracker lacks, and return the number of records sent.
 
-    Unless ``everything`` is true, only records that are assigned to this tracker are sent: the tracker lacks some of
-    these records after an outage, or if its database was lost. With ``everything``, records that are assigned to
-    another tracker or to none are sent too. Runs that exist already are found by their tags. A sweep on which a process
-    is working is skipped, and a line about it is printed.
+    Only records that are assigned to this tracker are sent or, with ``everything``, also records that are assigned to
+    another tracker or to none. Runs that exist already are found by their tags. A sweep on which a process is working
+    is skipped, and a line about it is printed.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():
@@ -226,7 +225,7 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
 
 
 def _complete_children(tracker: Tracker, run_of: Callable[[int], str | None], parent: TrackedContent) -> None:
-    """Add tags and tables of questions, which are derived from the whole sweep, to the runs of its jobs."""
+    """Add tags and tables of questions, derived from the whole sweep, to the runs of its jobs."""
     for job in sorted({*parent.children, *parent.tables}):
         run = run_of(job)
         if run and (tags := parent.children.get(job)):

@@ -59,7 +59,7 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 
 class Ending(NamedTuple):
-    """How a sweep's jobs ended: the status, why a job may lack a record (or ""), and any interruption."""
+    """The end of a sweep's jobs: the status, why a job may lack a record (or ""), and any interruption."""
 
     status: str
     why: str
@@ -128,7 +128,7 @@ class Multirun:
         return f"the same command{' without rerun=true' if self.values['rerun'] else ''}"
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a context that locks nothing: only searches, which override this method, are shared by commands."""
+        """Return a context that locks nothing; searches, which several commands may share, override this method."""
         return nullcontext()
 
     def open(self, planned: Plan) -> tuple[Sweep, bool]:
@@ -273,7 +273,7 @@ class Multirun:
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure, whose error contains ``why``, for each job whose number is not in ``recorded``."""
+        """Return a failure for each job whose number is not in ``recorded``, with ``why`` in its error."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not complete: {why}", numbered=True) for job in missed]
 

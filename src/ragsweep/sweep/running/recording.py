@@ -74,7 +74,7 @@ class TrackedContent:
 
 @dataclass(frozen=True)
 class OutcomeWriter:
-    """Writes one job's outcome to the ledger, the tracker and the terminal, with secrets masked."""
+    """A writer of one job's outcome to the ledger, the tracker and the terminal, with secrets masked."""
 
     context: RunContext  # without a sweep, the job is a single config
     number: int

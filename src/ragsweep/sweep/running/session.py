@@ -1,4 +1,4 @@
-"""The session of a process, which builds experiments from configs and evaluates them, sharing datasets and parts."""
+"""The session of a process: build experiments from configs and evaluate them, with shared datasets and parts."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load a config's dataset, with only the questions of its partition, which are weighted among themselves."""
+        """Load a config's dataset with only the questions of its partition, weighted among themselves."""
         node, typed, share = plain["dataset"], plain["partition"], (plain.get("success") or {}).get("unanswerable")
         partition.check(typed, searching)
         drawn = self._load(node, share)

@@ -154,7 +154,7 @@ def _watching() -> Iterator[SlurmQueue]:
 
 
 class _Withdrawn(BaseException):
-    """SLURM is about to end the job; ``cause`` is the exception raised by submitit, which may have requeued the job."""
+    """A notice that SLURM will end the job; ``cause`` is the exception from submitit, which may have requeued it."""
 
     def __init__(self, cause: Exception | SystemExit) -> None:
         super().__init__(str(cause))

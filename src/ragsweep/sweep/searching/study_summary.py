@@ -1,4 +1,4 @@
-"""Read the summary of an Optuna study, which the sweeper writes to a folder next to the ledger."""
+"""Read the summary of an Optuna study that the sweeper writes to a folder next to the ledger."""
 
 import json
 import math
