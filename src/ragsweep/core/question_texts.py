@@ -23,7 +23,7 @@ from ragsweep.core.question_results import (
 )
 
 UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
-"""The names of the columns of JSON strings, which follow the columns of single values."""
+"""The names of the columns with JSON strings, after the columns of single values."""
 
 FIELDS = "case_fields"
 """Name of the column for the questions' other fields: one mapping per question or, in a flat table, its JSON string."""

@@ -95,7 +95,7 @@ def words(text: str) -> list[str]:
 
 
 def is_symbol(letter: str) -> bool:
-    """Return whether a character outside words can distinguish two questions, as + and # do in C++ and C#."""
+    """Return whether a character outside words can distinguish two questions, such as + and # in C++ and C#."""
     return letter in "#%" or unicodedata.category(letter) in ("Sm", "Sc")
 
 

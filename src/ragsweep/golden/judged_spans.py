@@ -62,9 +62,9 @@ def locate_labels(
 ) -> list[JudgedSpan]:
     """Return the labels of a question as spans: whole documents, or the first occurrence of an anchor in its document.
 
-    Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors``, which are ids of
-    misleading documents, becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of
-    its anchor in other documents (see `JudgedSpan`).
+    Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors`` (ids of misleading
+    documents) becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of its anchor
+    in other documents (see `JudgedSpan`).
     """
     labels = [
         JudgedSpan(
@@ -95,9 +95,9 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Return the numbers of judged chunks and of all chunks in ``found``, which are rankings for one question.
+    """Return the numbers of judged chunks and of all chunks in ``found``, the rankings for one question.
 
-    A chunk counts once per ranking that contains it.
+    A chunk is counted once per ranking that contains it.
     """
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)

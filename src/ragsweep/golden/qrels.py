@@ -32,7 +32,7 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades; ``lost``: question id -> number of its omitted labels, whose grade is None."""
+    """Labels with their grades; ``lost``: question id -> number of its omitted labels (with the grade None)."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]

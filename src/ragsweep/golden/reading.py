@@ -70,8 +70,8 @@ def _kind(path: Path, faults: Faults) -> type:
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
     """Return the rows of a Parquet file or folder, without the index of pandas; [] after a fault.
 
-    Values of types that JSON lacks, such as dates, and bytes in UTF-8 are converted to strings. Other bytes
-    become an object, which is a fault wherever a string is required.
+    Values of types that JSON lacks, such as dates, and bytes in UTF-8 are converted to strings. Other bytes become an
+    object, so they are a fault wherever a string is required.
     """
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
@@ -110,9 +110,10 @@ def _as_json(value: Any) -> Any:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Return the objects in a YAML file, which is a list or one object; all scalars except null are read as strings.
+    """Return the objects in a YAML file; all scalars except null are read as strings.
 
-    A file that is not YAML and a value that is not an object are faults.
+    The file must be a list of objects or a single object. A file that is not YAML and a value that is not an object are
+    faults.
     """
     import yaml  # type: ignore[import-untyped]
 
@@ -212,7 +213,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def normal_id(identifier: str) -> str:
-    """Return an id in Unicode's composed form (NFC), in which all ids are compared."""
+    """Return an id in Unicode's composed form (NFC), the form in which ids are compared."""
     return unicodedata.normalize("NFC", identifier)
 
 
@@ -253,7 +254,7 @@ class Row:
         return default if value is None else str(value)
 
     def given_text(self, name: str) -> str:
-        """Return the string in a required field, which may be empty; a missing field is a fault and gives ""."""
+        """Return the possibly empty string in a required field; a missing field is a fault and gives ""."""
         if name not in self:
             self.fault(f'has no "{name}"')
         return self.text(name)
@@ -332,7 +333,7 @@ class Row:
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self) -> dict[str, str]:
-        """Return the fields, which are labels, as ``scalars`` does; values of other types are faults."""
+        """Return the labels in the fields as ``scalars`` does; values of other types are faults."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:

@@ -25,9 +25,9 @@ _CARRIAGE = re.compile(r"(?<=\r)(?!\n)")  # the line end of Excel's format "CSV 
 class Columns:
     """A mapping of each field in ``known`` to a column: the column in ``given``, else the column of the same name.
 
-    The fields in ``needed`` and ``given`` must have a column. A field in ``lists`` may have several values, which
-    are written in a cell as a JSON list of strings. ``key`` is the config key that sets ``given``, or "". Raises
-    ConfigError if a field in ``given`` is not in ``known``.
+    The fields in ``needed`` and ``given`` must have a column. A field in ``lists`` may have several values, written in
+    a cell as a JSON list of strings. ``key`` is the config key that sets ``given``, or "". Raises ConfigError if a
+    field in ``given`` is not in ``known``.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def most_unzipped(size: int) -> int:
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
     """Return an empty Faults for files in ``encoding``; if ``encoding`` is None, it is detected for each file.
 
-    Raises ConfigError, whose message names the config key ``key``, if Python does not support the encoding.
+    Raises ConfigError that names the config key ``key`` if Python does not support the encoding.
     """
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
@@ -169,7 +169,7 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
 
 
 def _encoding(head: bytes, path: Path, faults: Faults) -> tuple[str, bytes]:
-    """Return the encoding of a file that begins with ``head``, and its byte order mark, which may be empty."""
+    """Return the encoding of a file that begins with ``head``, and its byte order mark ("" for none)."""
     mark = next((one for one in _MARKS if head.startswith(one)), b"")
     if mark and _MARKS[mark] != "utf-8":
         faults.note(path.name, f"read as {_MARKS[mark]} because of its byte order mark")

@@ -1,4 +1,4 @@
-"""Checksums of the ledger, which reveal lost, duplicated, renumbered or changed rows when it is read.
+"""Checksums of the ledger: they reveal lost, duplicated, renumbered or changed rows when it is read.
 
 Each checksum covers a scope: the records of one sweep, the records without a sweep, or all rows of another table in
 COLUMNS. The checksum is the XOR of the hashes of the rows in the scope. A change to the ledger replaces only the hashes
@@ -53,7 +53,7 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Replace the hashes of single rows, which format 4 stores in the table ``seals``, with checksums.
+    """Replace the hashes of single rows (stored by format 4 in the table ``seals``) with checksums.
 
     Raises sqlite3.DatabaseError if a row does not match its hash.
     """

@@ -260,7 +260,7 @@ class Ledger:
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] in known)
 
     def singles(self) -> list[Record]:
-        """Return the records of single configs, which belong to no sweep."""
+        """Return the records of single configs, evaluated outside a sweep."""
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:

@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The format that is written, and an earlier format, with a hash per row, from which files are upgraded when opened."""
+"""The format that is written, and an earlier format (with a hash per row) that is upgraded when a file is opened."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -60,7 +60,7 @@ def damaged(path: Path, fact: str) -> InputError:
 
 
 class LedgerFile:
-    """The ledger's file, which is opened or created; each thread of each process has its own connection.
+    """The ledger's file, opened or created; each thread of each process has its own connection.
 
     The file is opened read-only if this process may not write to it or to its folder. Raises TrackingError if the file
     cannot be created, cannot be upgraded or has an unknown format, and InputError if it is damaged or cannot be read.

@@ -133,9 +133,8 @@ class CircuitBreaker:
     def refuse(self, failure: CallFailed, unanswered: bool = False) -> None:
         """Record the permanent failure of a call; ``unanswered`` is true if the last reply had no answer.
 
-        Raises EndpointFailed if at least DOWN_AFTER calls, including this call, were refused or left unanswered, and if
-        the service has never answered, not even in an earlier process. A truncated or withheld answer is also an
-        answer.
+        Raises EndpointFailed after DOWN_AFTER refused or unanswered calls (this call included) to a service that has
+        never answered, in this or an earlier process. A truncated or withheld answer is also an answer.
         """
         self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)

@@ -46,7 +46,7 @@ PATIENCE = 2.0
 """Seconds of waiting for a lock after which a message is printed."""
 
 SPENT = "the budget is spent"
-"""Why a search ended early; the trials that lack scores for this reason are PARTIAL, and will be repeated."""
+"""Reason for the early end of a search; trials that lack scores for this reason are PARTIAL and are repeated."""
 
 _SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
