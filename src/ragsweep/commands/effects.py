@@ -65,7 +65,7 @@ def effects(arguments: Sequence[str]) -> int:
 def effects_document(results: Sequence[Result], metric: str, omitted: int) -> Document:
     """Build the document of the effects on a metric: main effects, then interactions, the largest of each first.
 
-    ``omitted`` is the number of configs that are PARTIAL or were dropped by a race; a note states it.
+    ``omitted`` is the number of configs that are PARTIAL or were dropped by a race; a note states this number.
     """
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()

@@ -193,9 +193,9 @@ def decide(
 ) -> GateDecision:
     """Decide whether the candidate meets all conditions: margins and gains against the baselines, and bounds.
 
-    The gate passes if all checks that count (see `Check.counts`) pass, so no correction for multiple tests is needed
-    (an intersection-union test: Berger, Technometrics 24, 1982). It fails if any of these checks fails, is refused for
-    runs that are not comparable, and is otherwise inconclusive. Raises RagsweepError for unsuitable options.
+    The gate passes if all relevant checks pass (see `Check.counts`), so no correction for multiple tests is needed (an
+    intersection-union test: Berger, Technometrics 24, 1982). It fails if any of these checks fails, is refused for runs
+    that are not comparable, and is otherwise inconclusive. Raises RagsweepError for unsuitable options.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}

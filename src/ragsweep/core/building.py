@@ -28,12 +28,12 @@ class Builder:
         self._by_config: dict[str, BuiltPart] = {}  # config as JSON -> part; most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
-        """Return the part that ``node``, the value of the config key ``where``, describes; build nested parts first.
+        """Build the part that ``node`` describes, after its nested parts; ``where`` is the config key of ``node``.
 
-        Raises ConfigError, with a message that names the key, if ``node`` is not a part, for an unknown or untrusted
-        class, a missing or unknown key, a value of the wrong type, or a default that cannot be part of a Spec. An
-        ImportError, OSError, TypeError or ValueError from the constructor, `check()` or `fingerprint()` also becomes a
-        ConfigError; a RagsweepError keeps its type.
+        Raises ConfigError, with a message that names the key, for a ``node`` that is not a part, an unknown or
+        untrusted class, a missing or unknown key, a value of the wrong type, and a default that cannot be part of a
+        Spec. An ImportError, OSError, TypeError or ValueError from the constructor, `check()` or `fingerprint()` also
+        becomes a ConfigError; a RagsweepError keeps its type.
         """
         try:
             text = json.dumps(node)
@@ -168,7 +168,7 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the version in the class's own TRAITS or, if there is none, a hash of its source.
+    """Return the version in the class's own TRAITS or, without one, a hash of its source.
 
     Every edit of the source changes the hash. For a class outside ragsweep, the hash covers the whole module and its
     imports from the same package, because the results may depend on constants and functions there. It also covers the

@@ -26,8 +26,8 @@ class Summary:
     answered questions.
 
     ``low_bound`` and ``high_bound`` are the values that would result if every failed measurement had given the metric's
-    lowest or highest value, respectively. If nothing failed, both equal ``value``. If something failed, a bound is NaN
-    if the metric has no such value, and both are NaN if a quantile summarises the metric.
+    lowest or highest value, respectively. If nothing failed, both equal ``value``. After a failure, a bound is NaN if
+    the metric has no such value, and both are NaN if a quantile summarises the metric.
     """
 
     name: str

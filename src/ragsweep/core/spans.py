@@ -106,8 +106,8 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 def last_pause(text: str, start: int, end: int) -> int:
     """Return the position in ``text`` at which to cut the passage ``text[start:end]``.
 
-    Only the second half of the passage is searched. The cut follows the last line break there or, without one, the last
-    end of a sentence or else the last white space. If none of these exists, the position is ``end``.
+    Only the second half of the passage is searched. The cut follows the last line break, else the last end of a
+    sentence, else the last white space. Without any of these, the position is ``end``.
     """
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]

@@ -1,7 +1,7 @@
 """Match retrieved chunks with labels, and bound the effect of unjudged chunks on nDCG.
 
 Chunks and labels are spans of documents, so that configs with different chunkers are compared by the same labels. A
-label covers a chunk if their overlap is at least half of the shorter of the two; a label of a whole document covers all
+label covers a chunk if their overlap is at least half of the shorter span; a label of a whole document covers all
 chunks of the document. The distractors of a question are treated as documents that are labelled as irrelevant.
 """
 

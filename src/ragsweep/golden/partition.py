@@ -70,7 +70,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
 
 def is_held_back(name: str, questions: int, left_out: Mapping[str, int]) -> bool:
-    """Return whether only the tune questions of a set that is large enough for a holdout are evaluated.
+    """Return whether only tune questions are evaluated, of a set that is large enough for a holdout.
 
     ``questions`` is the number of evaluated questions; ``left_out`` maps reasons to numbers of questions left out.
     """
@@ -82,8 +82,8 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset, every: Dataset) 
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
     ``drawn`` is ``whole`` or a sample of it. ``whole`` is ``every``, with or without its unanswerable questions. The
-    side of a question depends on all questions of ``every``, so that a question that a search used in a small sample is
-    not in the holdout of a larger sample. Raises InputError if no questions remain.
+    side of a question depends on all questions of ``every``, so that the questions of a small sample in a search are
+    never in the holdout of a larger sample. Raises InputError if no questions remain.
     """
     divided, sample = every.golden.questions, drawn.golden
     held = set(holdout(divided))

@@ -131,8 +131,8 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
     """Record the holdout of a result's golden set and, if the result was measured on this holdout, one use.
 
-    A sweep and each evaluation of a single config count as one use each. The evaluation of a search's finalists
-    counts as one use, and each repetition of it after more trials counts as another.
+    A sweep is one use, and so is each evaluation of a single config. The evaluation of a search's finalists is one use,
+    and each repetition of this evaluation after more trials is another.
     """
     golden = facts.undivided
     if facts.held:

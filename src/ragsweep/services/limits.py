@@ -147,8 +147,8 @@ class CircuitBreaker:
     def fail(self, fact: str, began: float, now: float, retry_after: float, repeated: bool = False) -> None:
         """Record a failed attempt: its error (``fact``), its start and end, and the wait that the service requested.
 
-        If the service has answered, ``repeated`` attempts at a call do not count: a few calls that always fail do not
-        mean that the service is down.
+        If the service has answered, ``repeated`` attempts at a call are not counted, because a few calls that always
+        fail do not mean that the service is down.
         """
         self._fact = fact
         paused = max(self._paused_until, now)

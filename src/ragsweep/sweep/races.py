@@ -11,10 +11,11 @@ from ragsweep.sweep.racing import WHERE, Betting
 
 @dataclass(frozen=True)
 class BettingRace:
-    """The rule that drops configs which anytime-valid bets show to be worse than the best (see racing.Betting).
+    """The rule that drops configs that are shown by anytime-valid bets to be worse than the best (see racing.Betting).
 
     Args:
-        margin: A difference, in the metric's unit; a config that is shown to be worse than the best by more is dropped.
+        margin: A difference, in the metric's unit; a config is dropped if it is shown to be worse than the best by more
+        than this.
         level: Lower bound on the probability that the best config is not dropped.
         block: Number of questions between two decisions.
     """

@@ -21,7 +21,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     """If a baseline is declared by overrides, replace it with the number of its job, and add this job if it is missing.
 
     Return the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
-    replaced for a single config or a search. Raises ConfigError for a number that no job has, a baseline that differs
+    replaced for a single config or a search. Raises ConfigError for an unknown job number, a baseline that differs
     within the sweep, overrides that cannot be composed, or a value that is neither a whole number nor text.
     """
     configs = [job.config for job in made]
@@ -58,7 +58,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 def _shared(command: Command, lines: Sequence[str]) -> list[str]:
     """Return the overrides that all jobs share and that ``lines``, the overrides of a baseline, do not replace.
 
-    A shared setting of an option that ``lines`` replace is omitted if the new option lacks it.
+    If ``lines`` replace an option, the shared settings that the new option lacks are omitted.
     """
     chosen = {parse(line).key_or_group for line in lines}
     shared = [line for line in command.jobs[0] if all(line in job for job in command.jobs)]

@@ -218,10 +218,10 @@ def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[
 def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
-    Also raise ConfigError for a list of launchers, and for several options of a group of parts, which Hydra would merge
-    into one part. Also raise it for an option that is set as a value (``retriever.index=hnsw``,
-    ``retriever.embedder=hashing``), and for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``
-    and no override adds a package to the search path.
+    Also raise it for a list of launchers, for several options of a group of parts (Hydra would merge them into one
+    part), and for an option that is set as a value (``retriever.index=hnsw``, ``retriever.embedder=hashing``). Finally,
+    raise it for ``+experiment=NAME`` unless a folder of configs has a subfolder ``experiment`` or an override adds a
+    package to the search path.
     """
     packaged = any("pkg://" in line for line in lines)
     for line in lines:

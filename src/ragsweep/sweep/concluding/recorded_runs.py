@@ -48,7 +48,7 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, or (a prefix of) an MLflow run id.
+    """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, or an MLflow run id or its prefix.
 
     A single config without an MLflow run has the reference ``record NUMBER``.
     ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
@@ -135,8 +135,8 @@ def find_sweep(path: str, run: str) -> list[Result]:
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     """Find a sweep by its given name, its id, the id of its parent run in MLflow, or a prefix of one of these ids.
 
-    If several rounds of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
-    matches (the message then names the ledger's folder, ``path``), or if several different sweeps match.
+    If several rounds of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep or
+    several different sweeps match; ``path`` is the ledger's folder, for messages.
     """
     typed, name = name, ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:

@@ -67,8 +67,8 @@ def choose(
     The reference, which is the first item, is the baseline if the baseline is a config of the search, else the first
     compared config. The others are configs that may be the best, the cheapest first. ``most`` is the maximum number of
     configs (None: no limit). The reference counts towards this maximum only if the reference may be the best, and at
-    least one other config is always allowed. Return [] if ``most`` is 0, without a comparison, if the search used all
-    questions, or if the golden set is too small for a holdout.
+    least one other config is always allowed. Return [] if ``most`` is 0, if nothing was compared, if the search used
+    all questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0:
         return []

@@ -1,9 +1,9 @@
 """Send the outcomes of jobs in other processes through an object store, and record them in the command's process.
 
 A worker, which may run on another machine, does not use the command's ledger. It puts each outcome into the object
-store, and the command records the available outcomes when its launcher returns or fails. Thus, if a worker dies, only
-its current job is lost. If the command dies, nothing is lost: when it is repeated, jobs that have sent an outcome are
-not evaluated again.
+store, and the command records the available outcomes when its launcher returns or fails. If a worker dies, only its
+current job is lost. If the command dies, nothing is lost: when it is repeated, jobs that have sent an outcome are not
+evaluated again.
 
 An outcome is sent without pickle, with all data for the ledger and the tracker:
 

@@ -106,7 +106,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 def end_abandoned(context: RunContext) -> None:
     """Mark as KILLED this tracker's sweeps whose processes have died; otherwise the sweeps would seem to run forever.
 
-    An unreachable tracker only causes a warning; a later command marks the sweep. A read-only ledger stays as it is.
+    An unreachable tracker only causes a warning; a later command marks the sweep. A read-only ledger is left unchanged.
     """
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned() if ledger.is_writable else ():
@@ -132,7 +132,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
     Only records that are assigned to this tracker are sent or, with ``everything``, also records that are assigned to
     another tracker or to none. Runs that exist already are found by their tags. A sweep on which a process is working
-    is skipped, and a line about it is printed.
+    is skipped, and a printed line says so.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():

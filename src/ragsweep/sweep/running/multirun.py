@@ -108,8 +108,8 @@ class Multirun:
     def distinguished(self, key: str) -> str:
         """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
 
-        Values in files are not part of ``key``, so they are compared with the sweep's records. Any targets (an earlier
-        version had some by default) and, in a race, the seed, which orders the questions, are also compared.
+        Values in files are not part of ``key``, so they are compared with the sweep's records. Targets are also
+        compared, because an earlier version had default targets. In a race, so is the seed, which orders the questions.
         """
         sweep = self.ledger.latest(key)
         known = self.ledger.jobs(sweep.id, "finished", "partial", "racing", "dropped") if sweep else set()

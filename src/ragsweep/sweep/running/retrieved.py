@@ -86,7 +86,7 @@ class JudgedContexts(NamedTuple):
     """The share of judged chunks among the first ``depth`` chunks of two configs' contexts.
 
     ``low`` and ``high`` are the bounds of the difference in mean nDCG at ``depth``, the second config minus the first,
-    when each unjudged chunk may be irrelevant or have grade 1.
+    if each unjudged chunk may be irrelevant or have grade 1.
     """
 
     depth: int

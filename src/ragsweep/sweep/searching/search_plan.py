@@ -43,8 +43,8 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
     A part is counted once for each combination of the parts on which it depends. The number of a stage's nodes is at
     most the number of trials times the largest number of such nodes in one config; the stage's seconds are bounded in
-    the same way. For a stage that is computed row by row, each finalist counts as one more trial. Nodes that are
-    already stored take no time.
+    the same way. For a stage that is computed row by row, each finalist adds one trial. Nodes that are already stored
+    take no time.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -161,7 +161,7 @@ class _Parts:
         """Set the weight of each part that occurs at only one end of a range: half the number of the range's values.
 
         The number of values is capped at the number of trials. A weight is at least 1; if a part occurs at the ends of
-        several ranges, the largest weight counts.
+        several ranges, the largest weight applies.
         """
         for parameter, probes in space.probes_by_parameter():
             if isinstance(parameter.domain, Numeric):
@@ -215,7 +215,7 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
 
 
 def _dearest(experiments: Sequence[Experiment], executor: Executor, results: KnownResults) -> dict[str, list[float]]:
-    """Return, by stage, the highest numbers of calls and tokens, amount of money and number of rows of any config.
+    """Return, by stage, the most calls, tokens, money and rows of any config.
 
     A number is NaN if it is unknown for any config. Known ``results`` are not counted. Stages with neither calls nor
     rows, and configs without paid stages, are omitted.
