@@ -39,7 +39,7 @@ def test_result_or_failure_arrives_as_it_was_sent() -> None:
 
 
 def test_outcome_of_another_job_is_refused() -> None:
-    with pytest.raises(InputError, match="it belongs to another job"):
+    with pytest.raises(InputError, match="its header names another job"):
         from_bytes("outcomes/x/1", to_bytes("outcomes/x/2", sent()))
 
 

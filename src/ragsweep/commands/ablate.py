@@ -135,7 +135,7 @@ def prepare(
 
     ``typed`` are overrides for every case; several values for a parameter are tried instead of its neighbouring values.
     ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of additional options, and ``metric``
-    is the metric that will order the changes (None: the objective).
+    is the metric that orders the changes (None: the objective).
 
     Raises:
         RagsweepError: The config can no longer be composed or lacks the metric, the metric cannot rank configs, a

@@ -193,7 +193,7 @@ def _print(text: str, status: int, arguments: list[str]) -> int:
 
 
 def _complete(arguments: list[str]) -> None:
-    """Complete the name of a command after ``ragsweep``; let Hydra complete the words after ``ragsweep run``."""
+    """Complete the name of a command after ``ragsweep``; Hydra completes the words after ``ragsweep run``."""
     words = os.environ.get("COMP_LINE", "").split(" ")
     if "query" in " ".join(arguments) and words[1:2] != ["run"]:
         apart = entry_points(group=GROUP).names

@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog.removeprefix('ragsweep ')}: {message.removeprefix('argument ')}; see --help")
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help to ``file``, by default the standard output; ends quietly if its reader has closed it."""
+        """Print the help to ``file``, by default the standard output; ignore an output that its reader has closed."""
         with ignore_closed_pipe():  # argparse ignores all errors of the write, but Python's exit then fails
             print(self.format_help(), end="", file=file)
 

@@ -12,7 +12,7 @@ from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.golden.partition import ALL
 
 LABELS = """human labels of some answers (CSV, TSV or JSON lines: question_id, metric, label, run, answer); they
-correct the difference of a judged metric, and the corrected difference decides"""
+correct the difference of a judged metric; the corrected difference determines the verdict"""
 Scores = Mapping[str, Mapping[str, float]]  # metric -> question id -> number
 
 

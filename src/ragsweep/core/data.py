@@ -89,7 +89,7 @@ class Question:
     section: str = ""  # heading of the section that contains the answer
     expected_count: int | None = None  # number of results that a search should return
     notes: str = ""
-    history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config decides how it is used
+    history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config determines its use
     query: str = ""  # the search query, if it differs from the text
     fields: Mapping[str, Any] = field(default_factory=dict)  # other fields, JSON values, for the metrics of a task
     weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all questions or none

@@ -146,7 +146,7 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
     at, run = _longest_run(haystack, quote)
     if len(run) < 4:
         return None
-    # as much context on either side as the anchor has
+    # context on each side: as many units as the anchor has before and after the run
     before, after = (len(pattern("quoted").findall(part)) for part in quote.split(run, 1))
     head, tail = normal.text[:at][-20 * (before + 1) :], normal.text[at + len(run) :][: 20 * (after + 1)]
     starts = [match.start() for match in pattern("quoted").finditer(head)][-before:] if before else []

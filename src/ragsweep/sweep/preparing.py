@@ -87,7 +87,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
     configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
     experiments = prepare_jobs(session, jobs)
     if (command.searching or command.race is not None) and not all(map(objectives, configs)):
-        raise ConfigError("objective: a search or a race needs a metric, got null")
+        raise ConfigError("objective: a search or a race needs a metric, got null; set objective=NAME")
     groups = [tabulate(one.dataset.golden.questions).groups for one in experiments]
     check_shown(configs, [label for label in groups[0] if all(label in group for group in groups)])
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})

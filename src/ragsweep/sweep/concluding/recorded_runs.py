@@ -112,7 +112,8 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int, typed: str)
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
         last = f"; the last one is #{max(records)}" if records else ""
-        raise InputError(f'"{typed}": that sweep has no completed config with this number{last}')
+        listing = f"list its configs: ragsweep list {shlex.quote(name)} --path {shlex.quote(path)}"
+        raise InputError(f'"{typed}": the sweep has no completed config with this number{last}; {listing}')
     record = records[number]
     if not isinstance(record.outcome, Result):
         raise InputError(f'"{typed}": that config failed: {record.outcome.error}')

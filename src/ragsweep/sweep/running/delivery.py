@@ -238,7 +238,7 @@ def from_bytes(name: str, data: bytes) -> Delivery:
         end = _LENGTH + int.from_bytes(plain[:_LENGTH], "little")
         facts, blocks = json.loads(plain[_LENGTH:end]), []
         if facts["name"] != name:
-            raise ValueError("it belongs to another job")
+            raise ValueError("its header names another job")
         for length in facts["lengths"]:
             blocks.append(plain[end : end + length])
             end += length

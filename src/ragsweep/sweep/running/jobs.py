@@ -34,7 +34,7 @@ JobValue = float | tuple[float, ...] | dict[str, object] | None
 
 
 class TargetsMissed(Exception):
-    """A miss of enforced targets by a single config; its result has been recorded and shown."""
+    """Enforced targets that a single config misses; its result has been recorded and shown."""
 
 
 class Partial(Exception):
@@ -51,7 +51,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assert sweep
-    assigned = search is not None and is_own(search)  # the study decides which process runs a job
+    assigned = search is not None and is_own(search)  # the study assigns jobs to processes
     # Another command may have raised the number of trials in the meantime.
     names = trial_names(search, job.number + 1) if search else sweep.names
     limit = job.config.values["max_failures"]

@@ -87,7 +87,7 @@ def _own_overrides(command: Command) -> list[str]:
 
 @dataclass
 class Search(Multirun):
-    """A multirun whose sweeper decides which jobs run and when the search ends.
+    """A multirun whose sweeper selects the jobs to run and ends the search.
 
     ``choose`` selects the finalists for the holdout; it returns their names in the ledger, and their results.
     """
