@@ -140,7 +140,7 @@ class Summaries:
 
     metrics: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
-    first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty if there is no reranker
+    first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
     reranking: Mapping[str, float] = field(default_factory=dict)  # see ``evaluation.scoring.compare``
     targets: tuple[TargetResult, ...] = ()
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -115,7 +115,7 @@ class Call(Generic[Read]):
     read: Callable[[Any], Read]
     retry_unread: bool
     elapsed: float = 0.0  # seconds of attempts and waits between them, except waits for a slot, rate limit or breaker
-    unread: float = 0.0  # seconds of attempts whose replies were unusable: their tokens and time count
+    unread: float = 0.0  # seconds of attempts whose replies were unusable: their tokens and time are counted
 
     @property
     def url(self) -> str:

@@ -128,7 +128,7 @@ class SweepSummary:
     finalists: Finalists = field(default_factory=Finalists)
     gap: Gap | None = None  # between the holdout and tune results of the same configs
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
-    ledger: Ledger | None = None  # which contains the sweep
+    ledger: Ledger | None = None  # contains the sweep
 
     @property
     def verdict(self) -> SweepComparison | NoComparison | None:

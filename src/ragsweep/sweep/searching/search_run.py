@@ -187,7 +187,7 @@ class Search(Multirun):
                 fact = f"the search ended, because the limit max_failures={limit} is reached"
                 raise HydraException(f"{fact}; with another limit, a new search starts and reuses stored stages")
             jobs = []
-            for trial in trials:  # the config of a retry is composed here, as the trial does not contain it
+            for trial in trials:  # the config of a retry is composed here, because the trial does not contain it
                 config = trial.config or compose(command.composer, [*command.fixed, *trial.overrides])
                 jobs.append(Job(config, "", trial.overrides, trial.job, searching=True, rung=rung))
             returned = launch(jobs)
