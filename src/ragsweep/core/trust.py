@@ -113,7 +113,7 @@ def _may_be_built(part: type) -> bool:
 
 
 def source_digest(module: str) -> str:
-    """Return a hash of the file of an imported module and of the files that it imports from its own package.
+    """Return a hash of an imported module's file and of the files that the module imports from its own package.
 
     Indirect imports are included. A module without a package is treated as if its folder were a package, unless
     packages are installed there. Import statements are parsed, not executed, so neither computed imports nor data files
