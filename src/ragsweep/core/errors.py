@@ -24,15 +24,15 @@ class RagsweepError(Exception):
 
 
 class InputError(RagsweepError):
-    """A file or its content is unusable."""
+    """An unusable file or file content."""
 
 
 class ConfigError(RagsweepError):
-    """A config or an option is invalid: an unknown name, an invalid value, or incompatible parts."""
+    """An invalid config or option: an unknown name, an invalid value, or incompatible parts."""
 
 
 class TrackingError(RagsweepError):
-    """The tracking destination is unusable."""
+    """An unusable tracking destination."""
 
 
 def describe_fault(fault: BaseException) -> str:

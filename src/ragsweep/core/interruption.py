@@ -15,7 +15,7 @@ AGAIN = 0.5
 
 
 class Interrupted(BaseException):
-    """The process received a termination signal. The exit status follows the shell's rule: 128 + the signal number."""
+    """A termination signal. The exit status follows the shell's rule: 128 + the signal number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -17,9 +17,9 @@ _WRITTEN = re.compile(
     r"""|\b(?:None|True|False|null|true|false|nan|NaN|array|dtype=\w++)\b)++(?:'[^']*|"[^"]*)?""",
     re.DOTALL,
 )
-"""Matches a string that consists of brackets, literals and separators, possibly cut off within a literal."""
+"""Pattern of a string that consists of brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
-"""Matches an opening bracket with nothing but separators after it; such a string is plain text."""
+"""Pattern of an opening bracket with nothing but separators after it; such a string is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
 _WAY = 'write it as plain text, or, where several strings are accepted, as a JSON list of strings, ["...", "..."]'

@@ -20,7 +20,7 @@ _TAG = re.compile(r"(</?[A-Za-z][\w-]*(?:\s[^<>]*)?>)")
 _UNREAD = re.compile(
     r"<[?!][^>]*>|</?(?:a|abbr|b|cite|code|em|i|q|s|small|span|strong|sub|sup|tt|u)(?:\s[^<>]*)?/?>", re.I
 )
-"""Matches declarations, comments, and tags that format words within a field."""
+"""Pattern of declarations, comments, and tags that format words within a field."""
 _LITERAL = re.compile(r"<!\[CDATA\[(.*?)\]\]>")
 _ATTRIBUTE = re.compile(r"""\s(?:number|num|id)\s*=\s*["']?([^"'\s>]+)""")
 _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGNORECASE)

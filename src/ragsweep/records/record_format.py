@@ -60,7 +60,7 @@ KINDS = (*NUMBERS, "own", "shared")
 
 
 class OtherRecordFormat(InputError):
-    """The record was written by another version of ragsweep."""
+    """A record that was written by another version of ragsweep."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ CONFIG = "config"
 VERSION_BASE = "1.3"
 
 _KEY = re.compile(r"\w+(?:\.\w+)*")
-"""Matches a key that is reached through mappings only."""
+"""Pattern of a key that is reached through mappings only."""
 
 
 def config_folder() -> Path:

@@ -33,10 +33,10 @@ NESTED = 8
 """Maximum number of a config's values with nested interpolations; their keys are unknown until resolution."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
-"""Matches an environment variable in an interpolation."""
+"""Pattern of an environment variable in an interpolation."""
 
 _ESCAPED = re.compile(r"\\(.)")
-"""Matches an escaped character in Hydra's override grammar."""
+"""Pattern of an escaped character in Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
 """Prefixes of the keys for folders and servers; the values of these keys are shown, without the passwords in URLs."""

@@ -93,7 +93,7 @@ HANDLED = frozenset({"class", "level", "formatter", "filters"})
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
 _BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
-"""Matches the full names of Hydra's launcher and sweeper, whose modules are private."""
+"""Pattern of the full names of Hydra's launcher and sweeper, whose modules are private."""
 
 NO_CALLBACKS = (
     "hydra.callbacks: are never called, because ragsweep runs jobs in its own loop; remove them, and read results from"
@@ -102,16 +102,16 @@ NO_CALLBACKS = (
 """The message for a command or a config with Hydra's callbacks."""
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
-"""Matches a variable that a config may set for its jobs; any other could select a program, a library or a host."""
+"""Pattern of a variable that a config may set for its jobs; any other could select a program, a library or a host."""
 
 _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
-"""Matches a valid ``pre_dispatch``, which joblib evaluates as an expression."""
+"""Pattern of a valid ``pre_dispatch``, which joblib evaluates as an expression."""
 
 _ADDRESSES = ("auto", "local")
 """Addresses of a Ray cluster that a config may set; hosts at other addresses would receive the jobs and run code."""
 
 _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
-"""Matches a valid setting for SLURM; the setting becomes a line of the script that SLURM runs."""
+"""Pattern of a valid setting for SLURM; the setting becomes a line of the script that SLURM runs."""
 
 
 def check_search_path(path: str) -> None:

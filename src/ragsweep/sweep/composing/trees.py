@@ -32,13 +32,13 @@ _NO_PARAMETERS = {"metrics", *OPERATIONAL} - {"baseline", "by", "compute", "fina
 """Keys left out of the parameters, because they cannot change a result or are shown as metrics."""
 
 _BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
-"""Matches text that Hydra reads without quotes."""
+"""Pattern of text that Hydra reads without quotes."""
 
 _OTHER = re.compile(r"null|true|false|[+-]?(nan|inf|(?=[\d.])[\d_]*\.?[\d_]*(e[+-]?[\d_]+)?)", re.IGNORECASE | re.ASCII)
-"""Matches text that Hydra reads as null, a Boolean or a number unless it is quoted."""
+"""Pattern of text that Hydra reads as null, a Boolean or a number unless it is quoted."""
 
 _BEFORE_QUOTE = re.compile(r"(\\*)'")
-"""Matches a quote and the backslashes before it, which are escaped within quotes."""
+"""Pattern of a quote and the backslashes before it, which are escaped within quotes."""
 
 
 @lru_cache(maxsize=4096)

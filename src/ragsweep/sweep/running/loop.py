@@ -27,7 +27,7 @@ _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
     r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-"""Matches unquoted scalars that OmegaConf reads as floats; PyYAML reads some of them, such as 1e3, as strings."""
+"""Pattern of unquoted scalars that OmegaConf reads as floats; PyYAML reads some of them, such as 1e3, as strings."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
