@@ -124,9 +124,9 @@ class Run:
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     metric_versions: Mapping[str, str] = field(default_factory=dict)  # metric -> the version of its part
     race: Mapping[str, Any] = field(default_factory=dict)
-    """This mapping is empty outside a race; otherwise, "asked" is the number of evaluated questions and "of" is the
-    number of all questions. If the race dropped the config, "rule" and "guarantee" describe the rule that dropped it,
-    and "ahead" is a lower bound on the lead of the best config over this config (NaN if the rule gives none)."""
+    """The state of the config in a race; {} outside a race. "asked" is the number of evaluated questions, and "of" is
+    the number of all questions. If the race dropped the config, "rule" and "guarantee" describe the rule that dropped
+    it, and "ahead" is a lower bound on the lead of the best config over this config (NaN if the rule gives none)."""
 
 
 @dataclass(frozen=True)
