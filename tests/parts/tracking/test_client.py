@@ -21,6 +21,7 @@ from mlflow import MlflowClient
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Artifacts, Failure, TargetResult
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
+from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
 from support import free_port
 from support.results import RANKED, a_result, summary
@@ -260,6 +261,17 @@ def test_view_command_names_command_or_server(server_uri: str, cwd: Path, monkey
     assert server.view_command() == f"{server_uri}/#/experiments/{identifier}?workflowType=machine_learning"
     assert server.address("abc") == f"{server_uri}/#/experiments/{identifier}/runs/abc"
     assert Mlflow("sqlite:///a b.db").address("abc") == ""  # nothing is recorded there yet
+
+
+def test_address_of_a_sweep_names_the_experiment_of_its_run(tracker: Mlflow) -> None:
+    parent = tracker.open_sweep("sweep", {})
+    former = client(tracker).get_run(parent).info.experiment_id
+    client(tracker).rename_experiment(former, "archive")
+    continuing = Mlflow(tracker.uri)
+    Connection.to.cache_clear()  # as in a new process
+    continuing.log_result(a_result(), RunPlacement(parent, "0"))
+    continuing.open_sweep("another", {})
+    assert continuing.address(parent).endswith(f"/experiments/{former}/runs/{parent}")
 
 
 def test_view_command_names_the_database_if_mlflow_would_open_another_store(

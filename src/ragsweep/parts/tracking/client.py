@@ -150,7 +150,8 @@ class Mlflow:
 
         Return "" if this process has not yet recorded a run and therefore has not looked up the id of the experiment.
         """
-        if (experiment := self._connection.experiments.get(self.experiment)) is None:
+        known = self._connection.parents.get(run_id)  # its experiment may have been renamed
+        if (experiment := known.experiment if known else self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
