@@ -73,12 +73,6 @@ def check_url(url: str | None) -> str:
     return str(url) if is_postgresql(url) or file not in ("", ":memory:") else ""
 
 
-def check_reachable(url: str) -> None:
-    """Connect once to a storage on a server. Raises HydraException if this fails; the message omits the password."""
-    with _one_sentence(url), _engine(check_url(url)).connect():
-        pass
-
-
 def open_storage(url: str | None) -> Storage:
     """Open a storage, creating missing tables. Raises HydraException if the storage is unsupported or unusable."""
     from optuna.storages import InMemoryStorage, RDBStorage

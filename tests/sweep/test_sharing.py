@@ -151,14 +151,24 @@ def test_machines_share_a_study_on_a_server(environment: dict[str, str], tmp_pat
         assert all(" of 12; MLflow shows all" in out for out, _ in said)
 
 
-def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:hunter22@127.0.0.1:1/studies", "cannot use postgresql://me:***@127.0.0.1:1/studies"),
+        ("sqlite:///notes.txt", "cannot use sqlite:///notes.txt: file is not a database"),
+    ],
+)
+def test_an_unusable_storage_is_said_before_anything_is_written(
+    url: str, shown: str, environment: dict[str, str], tmp_path: Path
+) -> None:
     typed = [*SEARCH, *write_dataset(tmp_path), "hydra.sweeper.storage=${oc.env:STUDY}"]
-    variables = {**environment, "STUDY": "postgresql://me:hunter22@127.0.0.1:1/studies"}
+    variables = {**environment, "STUDY": url}
+    (tmp_path / "notes.txt").write_text("not a database", encoding="utf-8")
     done = forked.run(
         [sys.executable, RUN, *typed], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "cannot use postgresql://me:***@127.0.0.1:1/studies" in done.stderr
+    assert shown in done.stderr
     assert "hunter22" not in done.stdout + done.stderr
     assert select(tmp_path / ".ragsweep" / "ledger.db", "SELECT * FROM sweeps") == []
     for path in tmp_path.rglob("*"):

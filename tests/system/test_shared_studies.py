@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hydra.errors import HydraException
 
-from optuna_sweeper.storage import check_reachable, check_url, open_storage
+from optuna_sweeper.storage import check_url, open_storage
 from support import nightly, wait_until
 from support.commands import user_environment
 from support.servers import forked
@@ -208,13 +208,11 @@ def test_a_process_that_dies_at_any_commit_leaves_a_study_that_another_completes
 
 def test_a_server_that_is_not_there_is_one_sentence_without_the_password() -> None:
     with pytest.raises(HydraException) as fault:
-        check_reachable("postgresql://me:hunter22@127.0.0.1:1/studies")
+        open_storage("postgresql://me:hunter22@127.0.0.1:1/studies")
     message = str(fault.value)
     assert message.startswith("hydra.sweeper.storage: cannot use postgresql://me:***@127.0.0.1:1/studies: ")
     assert "hunter22" not in message
     assert "\n" not in message
-    with pytest.raises(HydraException, match="cannot use"):
-        open_storage("postgresql://me:hunter22@127.0.0.1:1/studies")
 
 
 def test_a_driver_that_is_not_installed_is_named_without_the_password() -> None:

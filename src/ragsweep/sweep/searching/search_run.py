@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from optuna_sweeper.loop import run_search
 from optuna_sweeper.settings import SearchSettings
-from optuna_sweeper.storage import check_reachable
+from optuna_sweeper.storage import open_storage
 from optuna_sweeper.trials import Evaluation
 from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
@@ -138,10 +138,10 @@ class Search(Multirun):
             self.ledger.claims.release(ClaimKey(KEY, self.key))
 
     def open(self, planned: Plan) -> tuple[Sweep, bool]:
-        """Do as `Multirun.open`; also raises ConfigError if the study is on an unreachable database server."""
-        if self.elsewhere:
+        """Do as `Multirun.open`; also raises ConfigError if the search needs a study whose storage is unusable."""
+        if self.is_shared and not ((recorded := self.recorded()) and self.is_finished(recorded)):
             with one_sentence():
-                check_reachable(str(self.settings["storage"]))
+                open_storage(self.settings["storage"]).close()
         return super().open(planned)
 
     def is_finished(self, sweep: Sweep) -> bool:
