@@ -138,6 +138,22 @@ def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: P
     assert costs(session(tmp_path), words).charge == Charge()
 
 
+@pytest.mark.parametrize("more", ["judge.samples=3", "top_k=4"])
+def test_measured_judgements_count_for_other_numbers_of_samples_and_passages(
+    server: LlmServer, tmp_path: Path, more: str
+) -> None:
+    words = judged(server, tmp_path, "~metrics.ragas_faithfulness")  # one call per passage remains
+    spent(tmp_path, *words)
+    one = costs(session(tmp_path), [*words, "judge.seed=7"]).stages["judge"].charge
+    assert not one.estimated
+    factor = 3 if "samples" in more else 2
+    several = costs(session(tmp_path), [*words, "judge.seed=7", more]).stages["judge"].charge
+    assert (several.calls, several.tokens) == (factor * one.calls, pytest.approx(factor * one.tokens))
+    assert not several.estimated
+    spent(tmp_path, *words, "judge.seed=8", more)
+    assert costs(session(tmp_path), [*words, "judge.seed=7"]).stages["judge"].charge.calls == one.calls
+
+
 @pytest.mark.parametrize(
     ("metric", "calls", "written"),
     [(RagasFaithfulness, 2, 2), (RagasContextPrecision, 5, 5), (RagasSemanticSimilarity, 1, 0)],

@@ -11,6 +11,7 @@ from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Judgement, 
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.experiment import Experiment
+from ragsweep.evaluation.repetition import samples_of
 from ragsweep.services.replies import estimate_tokens
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Charge, Plan, plan
@@ -66,6 +67,9 @@ class _Estimator:
         size = self._size(stage, experiment)
         own, one = _own_estimate(stage, size), self._measured(stage)
         estimated = one is None
+        if one is not None and one.calls and own is not None and _has_calls_per_passage(stage, size):
+            factor = own.calls / one.calls  # the measured contexts may have had more or fewer passages
+            one = one._replace(calls=own.calls, tokens_in=factor * one.tokens_in, tokens_out=factor * one.tokens_out)
         if one is not None and own is not None and size.context + size.rest > COMPARABLE * one.tokens_in:
             one, estimated = one._replace(tokens_in=own.tokens_in), True
         one = one or own
@@ -78,16 +82,19 @@ class _Estimator:
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
         """Return the mean usage of a node's stored rows, else of similar rows; None if there are no such rows either.
 
-        Similar rows belong to other nodes with the same stage, class of part and model.
+        Similar rows belong to other nodes with the same stage, class of part and model. Of similar judgements, those of
+        a single sample count, as often as the part's judge takes samples.
         """
         address = stage.node.address
         if address not in self._measurements:
             own = _own_estimate(stage, RequestSize())
             model = own.model if own else ""
-            items = self._sample(stage, alike=False)
+            items, samples = self._sample(stage, alike=False), 1
             if not items and model:
                 items = [one for one in self._sample(stage, alike=True) if _is(_model(one), model)]
-            self._measurements[address] = _mean_of(items, model) if items else None
+                if KINDS[stage.node.stage] is Judgement:
+                    items, samples = [one for one in items if math.isnan(one.spread)], samples_of(stage.part)
+            self._measurements[address] = _mean_of(items, model, samples) if items else None
         return self._measurements[address]
 
     def _sample(self, stage: PaidStage, alike: bool) -> list[Any]:
@@ -164,8 +171,14 @@ def _is(served: str, model: str) -> bool:
     return served == model or (served.startswith(f"{model}-") and served[len(model) + 1 :][:1].isdigit())
 
 
-def _mean_of(items: Sequence[Any], model: str) -> CostEstimate:
-    calls, tokens_in, tokens_out = np.mean([one.usage[:3] for one in items], axis=0).tolist()
+def _has_calls_per_passage(stage: PaidStage, size: RequestSize) -> bool:
+    with_passages, without = (_own_estimate(stage, size._replace(passages=count)) for count in (1.0, 0.0))
+    return with_passages is not None and without is not None and with_passages.calls > without.calls
+
+
+def _mean_of(items: Sequence[Any], model: str, samples: int) -> CostEstimate:
+    """Return the mean usage of ``items``, multiplied by ``samples``."""
+    calls, tokens_in, tokens_out = (samples * np.mean([one.usage[:3] for one in items], axis=0)).tolist()
     if calls and not tokens_in + tokens_out:  # the service reported no tokens
         tokens_in = tokens_out = math.nan
     return CostEstimate(calls, tokens_in, tokens_out, next(filter(None, map(_model, items)), model))

@@ -86,7 +86,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
         if len(views) > 1 and drawn:
             scores[metric.name], broken[metric.name] = _averaged(values, each)
             repeated[metric.name] = values
-        elif views[0].answers and _samples(metric) > 1:
+        elif views[0].answers and samples_of(metric) > 1:
             repeated[metric.name] = values
     single = _repetitions(metrics, views, repeated) if len(views) > 1 or repeated else None
     return RepeatedScores(scores, single, broken)
@@ -121,7 +121,7 @@ def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scor
 def _repetitions(
     metrics: Sequence[Metric], views: Sequence[EvaluationView], repeated: Mapping[str, np.ndarray]
 ) -> Repetitions:
-    sampled = [metric for metric in metrics if metric.name in repeated and _samples(metric) > 1]
+    sampled = [metric for metric in metrics if metric.name in repeated and samples_of(metric) > 1]
     texts = [[answer.text for answer in view.answers.answers] for view in views if view.answers]
     firsts = [[row.index(text) for text in row] for row in zip(*texts, strict=True)]
     return Repetitions(
@@ -131,7 +131,8 @@ def _repetitions(
     )
 
 
-def _samples(metric: Metric) -> int:
+def samples_of(metric: Metric) -> int:
+    """Return the number of judgements whose mean is a score; 1 for a metric without a judge."""
     return int(getattr(metric, "samples", 1)) if isinstance(metric, JudgedMetric) else 1
 
 
