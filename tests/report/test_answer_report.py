@@ -143,6 +143,9 @@ def test_confusion_of_repeated_answers_counts_the_first_which_is_the_displayed_o
     means = {name: [np.nanmean(row) if (row == row).any() else NAN for row in scores[name]] for name in FATES}
     repeated = dataclasses.replace(first, repetitions=Repetitions(np.zeros((5, 2), np.int64), scores))
     assert confusion(repeated.with_columns(means)) == confusion(first)
+    shown = [text for text in texts(answer_lines([result("a", "cwrrf", questions=repeated)])) if "correct" in text]
+    assert shown
+    assert all("first answers: " in text for text in shown)
 
 
 def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:

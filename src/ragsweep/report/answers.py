@@ -73,7 +73,8 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
             counts = [f"{count} {fate.replace('_', ' ')}" for fate, count in row.counts.items() if count]
             unknown = [f"{row.unknown} unknown"] if row.unknown else []
             total = sum(row.counts.values()) + row.unknown
-            text = f"{row.kind}, {total}: {', '.join([*counts, *unknown])}"
+            first = " first answers" if results[0].questions.repetitions else ""
+            text = f"{row.kind}, {total}{first}: {', '.join([*counts, *unknown])}"
             yield Statement("" if n else "answers", text, {**row.counts, "unknown": row.unknown})
         for points in abstention_curves(results).values():
             now, best = points[-1], best_point(points)
