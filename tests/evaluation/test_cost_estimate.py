@@ -165,6 +165,20 @@ def test_a_verdict_costs_its_calls_times_what_each_may_write(
     assert (estimate.calls, estimate.tokens_out) == (3 * calls, 3 * written * 10)
 
 
+def test_plan_names_the_nodes_whose_calls_it_does_not_estimate(server: LlmServer, tmp_path: Path) -> None:
+    embedder = ["retriever=vector", "embedder=api", *server.overrides("embedder", model="e")]
+    words = overrides(server, tmp_path, *embedder)
+    cold = costs(session(tmp_path), words)
+    assert cold.not_estimated == {"embed", "embed_queries", "latency"}
+    assert cold.charge == costs(session(tmp_path), overrides(server, tmp_path)).charge
+    assert plan_as_json(cold)["not_estimated"] == sorted(cold.not_estimated)
+    stream = io.StringIO()
+    Terminal(stream, bars=False).plan(cold)
+    assert "calls of embed, embed_queries, latency not estimated" in stream.getvalue()
+    evaluate(session(tmp_path), *words)
+    assert costs(session(tmp_path), words).not_estimated == set()
+
+
 def test_a_system_that_exists_already_is_one_call_a_question_and_nobody_knows_its_tokens(
     server: LlmServer, tmp_path: Path
 ) -> None:

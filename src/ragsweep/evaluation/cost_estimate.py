@@ -41,9 +41,12 @@ def plan_costs(experiments: Sequence[Experiment], executor: Executor) -> Plan:
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
-    """Set the plan's currency, and add to its stages the expected and the highest cost of their calls to services."""
+    """Set the plan's currency, and add to its stages the expected and the highest cost of their calls to services.
+
+    Stages with calls whose cost cannot be estimated, such as those of an embedder, are added to ``not_estimated``.
+    """
     planned.currency = experiments[0].prices.currency if experiments else ""
-    estimator, seen = _Estimator(executor), set()
+    estimator, seen, estimated = _Estimator(executor), set(), set()
     # Rows with unknown keys are strings "ADDRESS ROW" (see Plan.missing), counted by the address of their reader.
     counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
@@ -53,7 +56,13 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
                 continue
             seen.add((stage.node.address, reader))
             if rows := count[reader] if reader else count.total():
-                planned.stages[stage.node.stage].charge += estimator.charge(stage, experiment, rows)
+                charge = estimator.charge(stage, experiment, rows)
+                planned.stages[stage.node.stage].charge += charge
+                if charge.calls or isinstance(stage.part, CostEstimator):
+                    estimated.add(stage.node.address)
+    for node in planned.needed:
+        if node.check and node.address not in estimated:
+            planned.not_estimated.add(node.title)
 
 
 class _Estimator:

@@ -81,7 +81,8 @@ class Terminal:
         configs = f"{bound}{plan.configs} config{'s' if plan.configs != 1 else ''}"
         counts = f"{bound}{total.asked} stages, {total.distinct} distinct, {total.stored} stored"
         charged = f" · {plan.charge.describe(plan.currency)}" if plan.charge.calls else ""
-        self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
+        others = f" · calls of {', '.join(sorted(plan.not_estimated))} not estimated" if plan.not_estimated else ""
+        self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}{others}")
 
     def plan_table(self, plan: Plan) -> None:
         """Print the planned work, in total and by stage."""

@@ -122,6 +122,7 @@ class Plan:
     # known yet, the mapping contains a string "ADDRESS ROW" for each row of each node that reads them.
     needed: list[Node] = field(default_factory=list)  # the nodes that may be computed
     currency: str = ""
+    not_estimated: set[str] = field(default_factory=set)  # titles of nodes whose calls are not in the charges
     upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
     @property

@@ -274,6 +274,7 @@ def plan_as_json(planned: Plan) -> dict[str, object]:
     }
     seconds = None if planned.unmeasured else planned.total.seconds
     charge = {**_charge_as_json(planned.charge), "currency": planned.currency or None}
+    charge["not_estimated"] = sorted(planned.not_estimated)
     return {"configs": planned.configs, "upper": planned.upper, "stages": stages, "seconds": seconds, **charge}
 
 

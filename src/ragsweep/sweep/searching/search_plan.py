@@ -69,7 +69,8 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
         bound.stages[stage] = parts.bound(stage)
     are_all = not finalists and _are_all(space, experiments)  # else the replies to other configs may not be stored
     runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new requests
-    for stage, most_of_one in _dearest(found, executor, executor if are_all else _Unknown(executor)).items():
+    known = executor if are_all else _Unknown(executor)
+    for stage, most_of_one in _dearest(found, executor, known, bound.not_estimated).items():
         calls, tokens, money, rows = (runs * number for number in most_of_one)
         bound.stages[stage].rows = int(rows)
         bound.stages[stage].charge = Charge(calls, tokens, money, bool(calls), tokens, money)
@@ -214,21 +215,23 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
     return space.is_finite and {space.overrides(point) for point in islice(space.points(), len(known) + 1)} <= known
 
 
-def _dearest(experiments: Sequence[Experiment], executor: Executor, results: KnownResults) -> dict[str, list[float]]:
+def _dearest(
+    experiments: Sequence[Experiment], executor: Executor, results: KnownResults, not_estimated: set[str]
+) -> dict[str, list[float]]:
     """Return, by stage, the most calls, tokens, money and rows of any config.
 
     A number is NaN if it is unknown for any config. Known ``results`` are not counted. Stages with neither calls nor
-    rows, and configs without paid stages, are omitted.
+    rows are omitted. Stages whose calls cannot be estimated are added to ``not_estimated``.
     """
     found: dict[str, NDArray[np.float64]] = {}
     for one in experiments:
-        if one.graph.paid_stages:
-            planned = plan([one.wanted], results)
-            estimate_costs(planned, [one], executor)
-            for stage, count in planned.stages.items():
-                charge = count.charge
-                numbers = np.array([charge.calls, charge.most_tokens, charge.most_money, count.rows], np.float64)
-                found[stage] = np.maximum(found.get(stage, numbers), numbers)
+        planned = plan([one.wanted], results)
+        estimate_costs(planned, [one], executor)
+        not_estimated |= planned.not_estimated
+        for stage, count in planned.stages.items():
+            charge = count.charge
+            numbers = np.array([charge.calls, charge.most_tokens, charge.most_money, count.rows], np.float64)
+            found[stage] = np.maximum(found.get(stage, numbers), numbers)
     return {stage: numbers.tolist() for stage, numbers in found.items() if numbers[0] or numbers[-1]}
 
 
