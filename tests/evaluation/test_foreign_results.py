@@ -1,6 +1,6 @@
 """An invalid result of someone's own part is an error that names the class and the fault, not a wrong score."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import ParentChild
 from ragsweep.parts.rerankers import NoReranker
-from ragsweep.parts.retrievers import Vector
+from ragsweep.parts.retrievers import HybridRrf, Vector
+from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
@@ -248,3 +249,24 @@ class Takes(Words):
 
 def test_a_retriever_may_change_its_list_of_queries() -> None:
     assert np.array_equal(rank(built(Takes())).positions, rank(built(Words())).positions)
+
+
+class Down(Words):
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        raise CallFailed("down")
+
+
+class Removes(HybridRrf):
+    """Removes a leg from the mapping as it fuses the rankings."""
+
+    def fuse(self, legs: Mapping[str, Rankings], depth: int) -> Rankings:
+        assert isinstance(legs, dict)
+        legs.pop("down")
+        return super().fuse(legs, depth)
+
+
+def test_a_search_has_failed_even_if_a_hybrid_removes_its_leg() -> None:
+    legs = {"down": built(Down()), "words": built(Words())}
+    part = Removes({name: leg.value for name, leg in legs.items()})
+    specs = {"legs": {name: leg.spec for name, leg in legs.items()}}
+    assert rank(BuiltPart(part, Spec("Removes", "1", specs))).failed.tolist() == [True]

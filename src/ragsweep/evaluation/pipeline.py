@@ -252,7 +252,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
-            fused = checked_rankings(built.value, built.value.fuse(found, depth), len(rows))
+            fused = checked_rankings(built.value, built.value.fuse(dict(found), depth), len(rows))
             failed = np.any([leg.failed for leg in found.values()], axis=0)
             return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 
