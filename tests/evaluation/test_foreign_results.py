@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.foreign_results import read_dataset
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import (
     NO_CHUNK,
@@ -23,7 +24,6 @@ from ragsweep.core.types import (
     Rankings,
     Spans,
 )
-from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import ParentChild
 from ragsweep.parts.rerankers import NoReranker
@@ -72,6 +72,7 @@ def rank(retriever: Any, chunker: Any = None, reranker: Any = None) -> Rankings:
     ("positions", "scores", "fault"),
     [
         ([[0, -5, 2]], [[3, 2, 1]], "a position is -5"),
+        ([[0, 5, 2]], [[3, 2, 1]], "a position is 5, but there are only 5 chunks"),
         ([[0, 0, 2]], [[3, 2, 1]], "a chunk occurs twice"),
         ([[0, -1, 2]], [[3, -np.inf, 1]], "continues after the position -1"),
         ([[0, 1, 2]], [[3, NAN, 1]], "is not finite"),

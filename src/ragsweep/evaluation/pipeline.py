@@ -9,6 +9,7 @@ import numpy as np
 
 from ragsweep.core.building import check_members
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.foreign_results import checked_floats, checked_rankings, embed_checked, split_checked
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.spans import cut_within
 from ragsweep.core.traits import traits_of
@@ -30,7 +31,6 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, Parts, corpus_node
 from ragsweep.evaluation.evidence import COUNTING, count_tokens
-from ragsweep.evaluation.foreign_results import checked_floats, checked_rankings, embed_checked, split_checked
 from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.evaluation.ranking_nodes import (
     Pair,
@@ -166,7 +166,9 @@ class _Stages:
         index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            found = checked_rankings(part, part.retrieve(work.get(index), list(rows), depth), len(rows))
+            found = checked_rankings(
+                part, part.retrieve(work.get(index), list(rows), depth), len(rows), partial(work.get, self.chunks)
+            )
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
@@ -211,7 +213,7 @@ class _Stages:
             found = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
             # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
             kept = query_vectors.any(axis=1)
-            found = checked_rankings(search, found, len(rows), kept)
+            found = checked_rankings(search, found, len(rows), partial(work.get, self.chunks), kept)
             return pad_where_not(kept[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
@@ -252,7 +254,9 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
-            fused = checked_rankings(built.value, built.value.fuse(dict(found), depth), len(rows))
+            fused = checked_rankings(
+                built.value, built.value.fuse(dict(found), depth), len(rows), partial(work.get, self.chunks)
+            )
             failed = np.any([leg.failed for leg in found.values()], axis=0)
             return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.foreign_results import checked_floats
 from ragsweep.core.identity import Node, ReadKnown, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.spans import parents_of
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings, Spans
-from ragsweep.evaluation.foreign_results import checked_floats
 from ragsweep.parts.ranking import cut_to_budget, drop_below, drop_documents, widen
 from ragsweep.parts.reordering import Reordering, reorder
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragsweep.core.building import Builder, check_members
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.core.foreign_results import read_dataset
 from ragsweep.core.identity import BuiltPart, content_hash
 from ragsweep.core.results import NO_ARTIFACTS, Evaluation, Result
 from ragsweep.core.secrets import Secrets, mask
@@ -19,7 +20,6 @@ from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evaluator import Evaluator, facts
 from ragsweep.evaluation.experiment import Experiment, tabulate_conversations
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
-from ragsweep.evaluation.foreign_results import read_dataset
 from ragsweep.evaluation.question_table import chunk_text, tabulate
 from ragsweep.golden import partition
 from ragsweep.golden.golden_set import weigh_unanswerable
