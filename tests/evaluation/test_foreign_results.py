@@ -14,21 +14,29 @@ from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.types import (
     NO_CHUNK,
     Arrays,
+    Case,
     Corpus,
     Dataset,
     Embeddings,
     Floats,
     GoldenSet,
     PartTraits,
+    Passage,
     Question,
     Rankings,
+    Request,
     Spans,
+    TokenVectors,
 )
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.parts.chunkers import ParentChild
+from ragsweep.parts.chunkers import ParentChild, Semantic
+from ragsweep.parts.generators import Extractive
+from ragsweep.parts.metrics import ContextSimilarity, SemanticSimilarity
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridRrf, Vector
+from ragsweep.parts.routers import Similarity
 from ragsweep.services.errors import CallFailed
+from ragsweep.stages import shards
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
@@ -207,6 +215,61 @@ def test_invalid_vectors_are_not_stored(tmp_path: Path) -> None:
             assert executor.get(graph(parts).ranking, ["cats"]).lengths.tolist() == [3]
 
 
+def test_vectors_of_queries_and_chunks_must_have_one_dimension() -> None:
+    retriever = vector()
+    retriever.value.embedder.embed_queries = lambda texts: np.ones((len(texts), 3), np.float32)
+    with pytest.raises(ConfigError, match=r"^Letters: vectors have 26 and 3 dimensions"):
+        rank(retriever)
+
+
+def test_vectors_of_all_shards_must_have_one_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD", 3)
+    retriever = vector()
+    widths = iter((3, 2))
+    retriever.value.embedder.embed_documents = lambda texts: Embeddings(
+        np.ones((len(texts), next(widths)), np.float32), np.arange(len(texts)), np.arange(len(texts))
+    )
+    with pytest.raises(ConfigError, match=r"^Letters: vectors have 3 and 2 dimensions"):
+        rank(retriever)
+
+
+class Tokens(LongestFirst):
+    """Returns given token vectors for every shard."""
+
+    def __init__(self, *tokens: Any) -> None:
+        self.candidates, self.tokens = 2, iter(tokens)
+
+    def read(self, texts: Sequence[str]) -> TokenVectors:
+        return next(self.tokens)  # type: ignore[no-any-return]
+
+    def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
+        return np.array([float(len(chunks.of(position))) for _, position in pairs])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "fault"),
+    [
+        ([[1.0]], r"type ragsweep\.core\.types\.TokenVectors, got list"),
+        (TokenVectors(EYE * NAN, np.arange(6)), "not finite"),
+        (TokenVectors(EYE[0], np.arange(6)), r"shape \(5,\); it must have 2 dimensions"),
+        (TokenVectors(EYE, np.arange(5)), "start must rise from 0 to 5, the number of vectors, in 5 steps"),
+        (TokenVectors(EYE, np.arange(6) * 2), "start must rise"),
+        (TokenVectors(EYE, np.array([0, 2, 1, 3, 4, 5])), "start must rise"),
+        (TokenVectors(EYE, np.arange(6) / 1.0), "start must be an array of integers"),
+    ],
+)
+def test_token_vectors_must_be_valid(tokens: Any, fault: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Tokens: .*{fault}"):
+        rank(built(Words()), None, Tokens(tokens))
+
+
+def test_token_vectors_of_all_shards_must_have_one_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD", 3)
+    parts = TokenVectors(EYE[:3], np.arange(4)), TokenVectors(EYE[:2, :4], np.arange(3))
+    with pytest.raises(ConfigError, match=r"^Tokens: vectors have 5 and 4 dimensions"):
+        rank(built(Words()), None, Tokens(*parts))
+
+
 class Reads:
     def __init__(self, ids: Any, texts: Any, *questions: Any) -> None:
         self.dataset = Dataset("own", Corpus(ids, [""] * len(ids), texts), GoldenSet(questions))
@@ -271,3 +334,26 @@ def test_a_search_has_failed_even_if_a_hybrid_removes_its_leg() -> None:
     part = Removes({name: leg.value for name, leg in legs.items()})
     specs = {"legs": {name: leg.spec for name, leg in legs.items()}}
     assert rank(BuiltPart(part, Spec("Removes", "1", specs))).failed.tolist() == [True]
+
+
+REQUEST = Request("a cat", (Passage("d0", "One cat sat. Two dogs ran."),))
+CASE = Case("a cat", "One cat.", ("One cat sat.",), "A cat.")
+
+
+@pytest.mark.parametrize(
+    ("use", "method"),
+    [
+        (lambda own: Semantic(own).split(corpus(["One cat. Two dogs. A hen."])), "embed_documents"),
+        (lambda own: Similarity(own, ["hello"], []).route([REQUEST], print), "embed_queries"),
+        (lambda own: Extractive(own).generate([REQUEST], print), "embed_documents"),
+        (lambda own: Extractive(own).generate([REQUEST], print), "embed_queries"),
+        (lambda own: SemanticSimilarity(own).judge([CASE], print), "embed_documents"),
+        (lambda own: ContextSimilarity(own).judge([CASE], print), "embed_queries"),
+    ],
+)
+def test_vectors_are_checked_wherever_an_embedder_is_used(use: Callable[[Any], None], method: str) -> None:
+    own = Letters()
+    found = {"embed_documents": Embeddings(EYE * NAN, NUMBERS, NUMBERS), "embed_queries": EYE * NAN}[method]
+    setattr(own, method, lambda texts: found)
+    with pytest.raises(ConfigError, match=r"^Letters: an array"):
+        use(own)

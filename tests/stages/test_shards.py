@@ -57,7 +57,7 @@ def chunks() -> Chunks:
 
 def embed(letters: Letters | None = None) -> Node:
     def compute(work: StageContext, rows: Rows) -> Embeddings:
-        return embed_chunks(work, (letters or Letters()).embed_documents, chunks())
+        return embed_chunks(work, letters or Letters(), chunks())
 
     return Node("embed", Spec("support.parts.Letters", "1"), (), compute, result=Embeddings)
 

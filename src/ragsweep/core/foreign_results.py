@@ -20,7 +20,9 @@ from ragsweep.core.types import (
     Floats,
     Question,
     Rankings,
+    ReadingReranker,
     Spans,
+    TokenVectors,
 )
 
 
@@ -128,6 +130,30 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> Embeddings:
             if counts.shape != (len(texts),):
                 _reject(embedder, f"{name} has the shape {counts.shape} for {len(texts)} texts")
     return embedded
+
+
+def embed_queries_checked(embedder: Embedder, queries: Sequence[str]) -> Floats:
+    """Return the vectors of queries, (queries, dimension); raise ConfigError, which names the embedder, if invalid."""
+    return checked_floats(embedder, embedder.embed_queries(queries), len(queries), 2)
+
+
+def read_checked(reranker: ReadingReranker, texts: Sequence[str]) -> TokenVectors:
+    """Return the token vectors of the texts of chunks; raise ConfigError, which names the reranker, if invalid."""
+    tokens = reranker.read(texts)
+    if not is_ours(reranker):
+        _check_type(reranker, tokens, TokenVectors)
+        start, vectors = _integers(reranker, "start", tokens.start), np.asarray(tokens.vectors)
+        checked_floats(reranker, tokens.vectors, len(vectors), 2)
+        if start.shape != (len(texts) + 1,) or (start[0], start[-1]) != (0, len(vectors)) or (np.diff(start) < 0).any():
+            _reject(reranker, f"start must rise from 0 to {len(vectors)}, the number of vectors, in {len(texts)} steps")
+    return tokens
+
+
+def check_dimension(part: object, vectors: np.ndarray, others: np.ndarray) -> None:
+    """Raise ConfigError, which names the part, if two arrays of vectors, one per row, have different dimensions."""
+    if len(vectors) and len(others) and vectors.shape[1:] != others.shape[1:]:
+        found = f"{vectors.shape[1]} and {others.shape[1]} dimensions"
+        _reject(part, f"vectors have {found}; those of all texts and queries must have the same number")
 
 
 def _integers(part: object, name: str, values: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.core.building import check_members
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.foreign_results import checked_floats, checked_rankings, embed_checked, split_checked
+from ragsweep.core.foreign_results import check_dimension, checked_rankings, embed_queries_checked, split_checked
 from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
 from ragsweep.core.spans import cut_within
 from ragsweep.core.traits import traits_of
@@ -166,9 +166,8 @@ class _Stages:
         index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            found = checked_rankings(
-                part, part.retrieve(work.get(index), list(rows), depth), len(rows), partial(work.get, self.chunks)
-            )
+            found = part.retrieve(work.get(index), list(rows), depth)
+            found = checked_rankings(part, found, len(rows), partial(work.get, self.chunks))
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
@@ -180,14 +179,14 @@ class _Stages:
         check = key_check(embedder)
 
         def embed_all(work: StageContext) -> Embeddings:
-            return embed_chunks(work, partial(embed_checked, embedder), self._read_chunks(work))
+            return embed_chunks(work, embedder, self._read_chunks(work))
 
         embeddings = self._whole("embed", spec, (self.corpus, self.chunks), embed_all, Embeddings, check=check)
         if all(embeddings.address != known.address for known in self.embeddings):
             self.embeddings.append(embeddings)
 
         def embed(work: StageContext, rows: Rows) -> Any:
-            return checked_floats(embedder, embedder.embed_queries(list(rows)), len(rows), 2)
+            return embed_queries_checked(embedder, list(rows))
 
         queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=check)
         node = self._search(built, "index", (embeddings, queries), label)
@@ -210,6 +209,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
+            check_dimension(built.value.embedder, vectors, query_vectors)
             found = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
             # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
             kept = query_vectors.any(axis=1)

@@ -6,18 +6,20 @@ the result, do not depend on where the shards are computed.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.core.foreign_results import check_dimension, embed_checked, read_checked
 from ragsweep.core.identity import StageContext
 from ragsweep.core.types import (
     Arrays,
     Chunks,
     CountingRetriever,
+    Embedder,
     Embeddings,
     ReadingReranker,
     TextRetriever,
@@ -29,20 +31,21 @@ SHARD = 256
 """Number of chunks per shard; it is fixed, so that the batches of a model do not depend on settings."""
 
 
-def embed_chunks(work: StageContext, embed: Callable[[Sequence[str]], Embeddings], chunks: Chunks) -> Embeddings:
-    """Return the embeddings of all chunks, in chunk order; ``embed`` returns those of the texts of one shard."""
+def embed_chunks(work: StageContext, embedder: Embedder, chunks: Chunks) -> Embeddings:
+    """Return the embeddings of all chunks, in chunk order; raise ConfigError if the embedder's results are invalid."""
     columns: list[np.ndarray] = []
-    for rows, shard in _shards(work, embed, chunks):
+    for rows, shard in _shards(work, partial(embed_checked, embedder), chunks):
         if not columns:
             columns = [work.space((len(chunks), *column.shape[1:]), column.dtype) for column in shard]
+        check_dimension(embedder, columns[0], shard.vectors)
         for column, values in zip(columns, shard, strict=True):
             column[rows] = values
-    return Embeddings(*columns) if columns else embed([])
+    return Embeddings(*columns) if columns else embed_checked(embedder, [])
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, chunks: Chunks) -> TokenVectors:
     """Return the token vectors of all chunks, in chunk order, from a reranker that encodes chunks in advance."""
-    shards = list(_shards(work, part.read, chunks))
+    shards = list(_shards(work, partial(read_checked, part), chunks))
     if not shards:
         return part.read([])
     lengths = np.zeros(len(chunks), dtype=np.int64)
@@ -52,6 +55,7 @@ def read_chunks(work: StageContext, part: ReadingReranker, chunks: Chunks) -> To
     first = shards[0][1].vectors
     vectors = work.space((int(starts[-1]), first.shape[1]), first.dtype)
     for rows, shard in shards:
+        check_dimension(part, first, shard.vectors)
         for n, row in enumerate(rows.tolist()):
             vectors[starts[row] : starts[row + 1]] = shard.of(n)
     return TokenVectors(vectors, starts)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ragsweep.core.foreign_results import embed_checked
 from ragsweep.core.spans import Piece, cut, encodable, split_long
 from ragsweep.core.types import Corpus, Embedder, PartTraits, Spans
 from ragsweep.parts.libraries import UsesLibraries
@@ -91,7 +92,7 @@ class Semantic(SentenceSplitter):
         spans = sentences(text, self.language)
         if len(spans) == 1:
             return list(split_long(text, spans[0], self.size))
-        vectors = self.embedder.embed_documents([text[start:end] for start, end in spans]).vectors
+        vectors = embed_checked(self.embedder, [text[start:end] for start, end in spans]).vectors
         directions = unit(vectors.astype(np.float64))
         distances = 1 - (directions[:-1] * directions[1:]).sum(axis=1)  # of each sentence from the next one
         breaks = np.flatnonzero(distances > np.percentile(distances, self.percentile)) + 1

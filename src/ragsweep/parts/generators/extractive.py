@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.foreign_results import check_dimension, embed_checked, embed_queries_checked
 from ragsweep.core.spans import split_long
 from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
 from ragsweep.parts.limits import check_at_least
@@ -53,7 +54,7 @@ class Extractive(SentenceSplitter):
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer the requests one by one; a request without passages gets an abstention."""
         if any(request.passages for request in requests):
-            self.embedder.embed_queries([requests[0].question])  # load the model before time is measured
+            embed_queries_checked(self.embedder, [requests[0].question])  # load the model before time is measured
         for number, request in enumerate(requests):
             read = [self._read_once(passage.text) for passage in request.passages]
             begin = time.perf_counter()
@@ -65,7 +66,8 @@ class Extractive(SentenceSplitter):
         if not quotable:
             return Answer(abstained=True)
         vectors = np.concatenate([vectors for texts, vectors in read if texts])
-        query = self.embedder.embed_queries([question])[0]
+        query = embed_queries_checked(self.embedder, [question])[0]
+        check_dimension(self.embedder, vectors, query[None])
         lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
         near = ((vectors @ query) / np.maximum(lengths, TINY)).astype(np.float32)
         support = float(near.max())
@@ -89,4 +91,4 @@ class Extractive(SentenceSplitter):
                 text = " ".join(passage[start:end].split())
                 if any(map(str.isalnum, text)):
                     texts.append(text)
-        return texts, self.embedder.embed_documents(texts).vectors if texts else np.empty((0, 1), np.float32)
+        return texts, embed_checked(self.embedder, texts).vectors if texts else np.empty((0, 1), np.float32)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.foreign_results import embed_checked, embed_queries_checked
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, NOT_JUDGED, UNANSWERABLE
 from ragsweep.core.types import (
     Answer,
@@ -278,7 +279,7 @@ class ContextSimilarity(Proportion):
         """Judge each case by the mean cosine between its question and its chunks; every case must have a chunk."""
         for batch in batches(cases, CASES_EMBEDDED):
             chunks = embed_texts(self.embedder, [text for _, case in batch for text in case.contexts])
-            queries = self.embedder.embed_queries([case.question for _, case in batch])
+            queries = embed_queries_checked(self.embedder, [case.question for _, case in batch])
             for (n, case), query in zip(batch, unit(np.asarray(queries, dtype=np.float32)), strict=True):
                 done(n, Judgement(float(np.mean([query @ chunks[text] for text in case.contexts]))))
 
@@ -293,5 +294,5 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats
     distinct = sorted(set(texts))
     if not distinct:
         return {}
-    vectors = unit(np.asarray(embedder.embed_documents(distinct).vectors, dtype=np.float32))
+    vectors = unit(np.asarray(embed_checked(embedder, distinct).vectors, dtype=np.float32))
     return dict(zip(distinct, vectors, strict=True))

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.foreign_results import embed_queries_checked
 from ragsweep.core.types import Embedder, Floats, PartTraits, Request, Route
 from ragsweep.core.words import word_count
 from ragsweep.parts.limits import check_at_least, check_between
@@ -113,7 +114,7 @@ class Similarity:
         """Report a decision for every request, based only on its question, by calling ``done(index, route)``."""
         if not requests:
             return
-        texts = unit(self.embedder.embed_queries([request.question for request in requests]))
+        texts = unit(embed_queries_checked(self.embedder, [request.question for request in requests]))
         chats = self._nearest(texts, self.conversation)
         questions = self._nearest(texts, self.questions) if self.questions else np.full(len(texts), self.threshold)
         for number, (chat, question) in enumerate(zip(chats.tolist(), questions.tolist(), strict=True)):
@@ -121,7 +122,7 @@ class Similarity:
 
     def _nearest(self, texts: Floats, examples: Sequence[str]) -> Floats:
         """Return the cosine of each text to the most similar example, (texts,); ``texts`` are unit vectors."""
-        return np.asarray((texts @ unit(self.embedder.embed_queries(examples)).T).max(axis=1))
+        return np.asarray((texts @ unit(embed_queries_checked(self.embedder, examples)).T).max(axis=1))
 
 
 def _is_text(value: object) -> bool:
