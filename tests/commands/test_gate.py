@@ -266,6 +266,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         "needs a condition for the candidate": options,
         "--candidate": ["--baseline", "1", *margin],
         "cannot be written": [*options, *margin, "--markdown", f"{tmp_path}"],
+        "--json: - does not stand for standard output": [*options, *margin, "--json", "-"],
         'no run "z" has a result': ["--baseline", "z", *options[2:], *margin],
         "ndcg=0.1 needs a baseline; specify it with --baseline RUN": [*options[2:4], "--margin", "ndcg=.1"],
         "needs a baseline": ["--candidate", "1", "--at-least", "ndcg=+.1"],

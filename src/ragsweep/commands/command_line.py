@@ -45,6 +45,13 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def output_file(text: str) -> Path:
+    """Return the path of a file to write; raises argparse.ArgumentTypeError for "-", which names no file."""
+    if text == "-":
+        raise argparse.ArgumentTypeError("- does not stand for standard output here; give the name of a file")
+    return Path(text)
+
+
 def add_forms(parser: argparse.ArgumentParser) -> None:
     """Add ``--json`` and ``--markdown``, which select the output format."""
     form = parser.add_mutually_exclusive_group()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ragsweep.commands.command_line import RUN, Parser, add_path, print_document, write_document
+from ragsweep.commands.command_line import RUN, Parser, add_path, output_file, print_document, write_document
 from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
 from ragsweep.commands.labels import LABELS, check_labelled, known_bounds, metric_range, read_run_labels
@@ -88,8 +88,8 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
     parser.add_argument("--each", action="store_true", help=_HELP["each"])
     parser.add_argument("--sequential", action="store_true", help=_HELP["sequential"])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the decision as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the decision as Markdown")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the decision as JSON")
+    parser.add_argument("--markdown", type=output_file, metavar="FILE", help="write the decision as Markdown")
     add_path(parser)
     options = parser.parse_args(arguments)
     options.slice = list(dict.fromkeys(options.slice))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragsweep.commands.command_line import Parser, print_document, write_document
+from ragsweep.commands.command_line import Parser, output_file, print_document, write_document
 from ragsweep.commands.documents import read_documents
 from ragsweep.commands.served import MODEL, SINCE, read_since, read_traces
 from ragsweep.core.errors import ConfigError, nearest
@@ -75,8 +75,9 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--looks", type=int, default=1, metavar="N", help=_LOOKS)
     numbers = "print every number that a threshold can name, with its 95 %% interval"
     parser.add_argument("--numbers", action="store_true", help=numbers)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all findings as JSON")
-    parser.add_argument("--prometheus", type=Path, metavar="FILE", help="write the numbers in Prometheus' text format")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write all findings as JSON")
+    text = "write the numbers in the text format of Prometheus"
+    parser.add_argument("--prometheus", type=output_file, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
     if options.looks < 1:
         raise ConfigError(f"--looks: must be at least 1, got {options.looks}")
