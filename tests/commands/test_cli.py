@@ -157,7 +157,11 @@ def test_tracker_that_fails_costs_no_result_and_the_sweep_says_so(ragsweep: Rags
         "-m", "top_k=1,2", "tracking=broken", "headline=[context_recall]", *write_dataset(tmp_path), **trusted
     )
     assert done.returncode == 1
-    assert done.stdout.count("but not in MLflow: the server is down") == 2
+    assert done.stdout.count("#1 is in") == done.stdout.count("but not in MLflow: the server is down") == 1
+    assert [line for line in done.stdout.splitlines() if "either" in line] == [
+        "warning   config #2 is not in MLflow, either",
+        "warning   a result of the sweep is not in MLflow, either",
+    ]
     assert len(re.findall(r"^\d+ +\d+ +.*\[", done.stdout, re.MULTILINE)) == 2
     single = ragsweep("tracking=broken", *write_dataset(tmp_path), **trusted)
     assert single.returncode == 1

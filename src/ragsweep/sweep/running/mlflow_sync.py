@@ -76,7 +76,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
     try:
         _upload(context.ledger, context.tracker, context.ledger.untracked(sweep.id), sweep.parent)
     except TrackingError as fault:
-        context.terminal.line("warning", f"{fault}; {context.sync_command} sends missing results later")
+        context.warn_untracked("a result of the sweep", fault)
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
@@ -96,9 +96,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
         _complete_children(tracker, partial(_tracked_run, ledger, sweep), parent)
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
     except TrackingError as fault:
-        command = context.sync_command
-        text = f"the sweep is in {ledger.path}, but not in MLflow: {fault}; {command} sends it later"
-        context.terminal.line("warning", text)
+        context.warn_untracked("the sweep", fault)
         return False
     return True
 

@@ -44,6 +44,7 @@ class RunContext:
     sweep: Sweep | None = None  # None for a single config, before the sweep runs, and in a worker that sends outcomes
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
+    tracking_faults: set[str] = field(default_factory=set)  # those that a warning has stated
 
     @property
     def ledger(self) -> Ledger:
@@ -58,6 +59,14 @@ class RunContext:
         options = [*self.tracker.sync_options(), *([] if is_usual else [f"--path={folder}"])]
         command = shlex.join(["ragsweep", "sync", *options])
         return f"`{command}`{' (replace *** with the credentials)' if '***' in command else ''}"
+
+    def warn_untracked(self, what: str, fault: TrackingError) -> None:
+        """Print that ``what`` is not in the tracker; state a fault and the advice only the first time."""
+        text = f"{what} is not in MLflow, either"
+        if str(fault) not in self.tracking_faults:
+            self.tracking_faults.add(str(fault))
+            text = f"{what} is in {self.ledger.path}, but not in MLflow: {fault}; {self.sync_command} sends it later"
+        self.terminal.line("warning", text)
 
 
 @dataclass(frozen=True)
@@ -144,9 +153,7 @@ class OutcomeWriter:
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
         except TrackingError as fault:
-            command = self.context.sync_command
-            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; {command} sends it later"
-            self.context.terminal.line("warning", text)
+            self.context.warn_untracked(f"config #{self.number + 1}", fault)
         else:
             ledger.mark_tracked(record, run)
         finally:
