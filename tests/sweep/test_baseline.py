@@ -212,6 +212,16 @@ def test_no_command_is_suggested_that_refuses_a_partial_config(tmp_path: Path) -
     assert found == [True, False]
 
 
+@pytest.mark.parametrize(("gain", "pair"), [(0.6, "aaaa#3 aaaa#2"), (0.21, "aaaa#1 aaaa#2")])
+def test_the_choice_is_compared_with_the_runner_up_once_it_is_shown_better_than_the_baseline(
+    tmp_path: Path, gain: float, pair: str
+) -> None:
+    ledger = sweep(tmp_path, "a" * 32, 0.2, gain, gain - 0.005, baseline=1)
+    summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
+    assert summary.conclusion.chosen == "#2 k=1"
+    assert f"ragsweep compare {pair}" in [one.label for one in sweep_content(summary, reference="aaaa").commands]
+
+
 def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.41)
     results = [scored({"ndcg": drawn(0.41, seed=1)}, name="#1 k=1"), scored({"ndcg": drawn(0.6)}, name="#2 k=9")]

@@ -23,6 +23,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
+from ragsweep.stats.verdict import SHOWN_BETTER
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, plain_name
 
 
@@ -93,7 +94,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     found = (summary.conclusion.deciding, summary.conclusion.compared)
     if reference and (verdict := next((one for one in found if isinstance(one, SweepComparison)), None)):
         others = [found for name, (_, found) in verdict.others.items() if name not in verdict.costs.values]
-        pair = compared_first(verdict)
+        pair = _open_pair(verdict)
         partial = any(one.run.state == PARTIAL for one in (*verdict.results, *summary.results) if one.name in pair)
         if not partial and any(found.apart.any() for found in (verdict.differences, *others)):
             names = [one.partition(" ")[0] for one in pair]
@@ -102,6 +103,17 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
             yield Statement(f"ragsweep compare {' '.join(names)}", f"which questions changed{among}")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
         yield Statement(f"ragsweep list {reference}", "the completed configs, best first")
+
+
+def _open_pair(verdict: SweepComparison) -> tuple[str, str]:
+    """Return the names of the configs to compare next.
+
+    If the choice is shown to be better than the baseline, the open question is whether it is better than the runner-up.
+    """
+    row, second = verdict.choice.row, verdict.choice.runner_up
+    if row is None or second is None or verdict.verdicts[row].kind != SHOWN_BETTER:
+        return compared_first(verdict)
+    return verdict.matrix.configs[second.row], verdict.matrix.configs[row]
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
