@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
 
 _DECIMAL = re.compile(r"(?<![^\s=\[,])-?(\d+\.\d+)(?:e[+-]?\d+)?(?![^\s,\]])")
 """Matches a decimal number that is a complete value, not one within a word, such as the version in gpt-4.10."""
@@ -129,6 +130,16 @@ def short(name: str) -> str:
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST and " " in (start := name[: LONGEST - 3].rpartition(" ")[0]):
         return f"{start} ..."
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
+
+
+def lacking(values: Sequence[Sequence[str]], present: Collection[tuple[str | None, ...]], most: int = 3) -> str:
+    """Return ``, without A C, B D``, the combinations of the values that are not present; "" if these exceed ``most``.
+
+    ``values`` are those of each setting. Each item of ``present`` has one value of each setting.
+    """
+    if math.prod(map(len, values)) - len(present) > most:
+        return ""
+    return ", without " + ", ".join(short(" ".join(one)) for one in product(*values) if one not in present)
 
 
 def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:

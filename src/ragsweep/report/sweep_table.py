@@ -12,7 +12,7 @@ from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.document import GAP, Table
-from ragsweep.report.naming import digits_for, last_parts, rounded, short_keys, varying_keys, without_number
+from ragsweep.report.naming import digits_for, lacking, last_parts, rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.tables import applicable, asked_for, count_scored, goodness
 from ragsweep.report.verdict import change, verdict_word
@@ -90,7 +90,7 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result]) -> str:
-    """Describe the settings that vary: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2 (3 of 4 combinations)``.
+    """Describe what varies: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2 (3 of 4 combinations, without 5 2)``.
 
     A setting with many values is only named. The combinations are counted if all values are listed and every config has
     every setting.
@@ -107,7 +107,9 @@ def swept(results: Sequence[Result]) -> str:
         for key, name in short_keys(keys).items()
     )
     is_part = is_crossed and not is_grid and len(digits) == len(keys)
-    return f"{listed} ({len(combinations):,} of {grid:,} combinations)" if is_part else listed
+    if not is_part:
+        return listed
+    return f"{listed} ({len(combinations):,} of {grid:,} combinations{lacking(list(values.values()), combinations)})"
 
 
 def sweep_table(
