@@ -80,6 +80,14 @@ def test_dropped_labels_are_counted_with_the_questions_that_lose_their_last_one(
     }
 
 
+def test_a_question_that_keeps_only_labels_that_are_not_relevant_is_dropped() -> None:
+    other = Evidence("d1", grade=0.0)
+    half, judged = question("half", Evidence("gone"), other), question("judged", Evidence("gone", grade=0.0), other)
+    golden = golden_set(RawGoldenSet("golden", [GOOD, half, judged]), CORPUS, Selection(unknown="drop"))
+    assert [(one.id, one.evidence) for one in golden.questions] == [("good", GOOD.evidence), ("judged", (other,))]
+    assert golden.left_out["questions without usable labels"] == 1
+
+
 def test_labels_naming_unknown_questions_are_refused() -> None:
     strangers = [UnusableLabel("qrels:9", "labels of an unknown question", 'question "q" is not in the queries')]
     with pytest.raises(InputError, match=r'1 label cannot be used.*\nqrels:9: question "q" is not in the queries'):

@@ -64,8 +64,8 @@ class RawGoldenSet(NamedTuple):
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
     """Check questions and labels against the corpus, draw a sample, and return it as a golden set.
 
-    If ``selection.unknown`` is "drop", unusable labels, and questions that lose all of their labels, are omitted and
-    counted. ``repeated_passages`` is stored in the result.
+    If ``selection.unknown`` is "drop", unusable labels, and questions that lose all of their labels or all relevant
+    ones, are omitted and counted. ``repeated_passages`` is stored in the result.
 
     Raises:
         InputError: A question that is unanswerable or needs no retrieval has relevant evidence; a question has the same
@@ -91,11 +91,11 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
             faults.add(problem.where, problem.fact)
         faults.raise_any()
     usable = [tuple(label for label in question.evidence if label not in unusable) for question in raw.questions]
-    kept = [
-        replace(question, evidence=labels)
-        for question, labels in zip(raw.questions, usable, strict=True)
-        if labels or not question.evidence
-    ]
+    kept = []
+    for question, labels in zip(raw.questions, usable, strict=True):
+        left = replace(question, evidence=labels)
+        if (labels or not question.evidence) and (left.relevant or not question.relevant):
+            kept.append(left)
     left_out = Counter(raw.left_out) + Counter(problem.kind for problem in problems)
     left_out[NO_LABEL_LEFT] += len(raw.questions) - len(kept)
     chosen = sample(kept, selection.limit, selection.seed)
