@@ -118,6 +118,12 @@ def test_key_that_all_swept_options_have_may_be_set_though_the_default_option_la
     assert len({one["base_url"] for one in configs}) == 2
 
 
+def test_a_misspelt_deletion_in_a_sweep_is_quoted_as_typed() -> None:
+    assert refusal(["llm=none,extractive", "~metrics.ndgc"], multirun=True).startswith(
+        '~metrics.ndgc: no key "metrics.'
+    )
+
+
 @pytest.mark.parametrize(
     ("sweeper", "way"),
     [

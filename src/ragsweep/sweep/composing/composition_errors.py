@@ -124,6 +124,7 @@ def _explain_key(
         return NO_CALLBACKS
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
     template = _chosen([one for one in overrides if one != line], composer, _file(text).removesuffix(": "))
+    line = line.removesuffix("=null") if line.startswith("~") else line  # an expansion adds it
     keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
     if "=" in line and text.startswith("Could not override") and not name.startswith("hydra/"):
         if "/" in name and (config_folder() / name).is_dir():
