@@ -305,6 +305,17 @@ def test_a_missed_question_has_a_whole_rank(tmp_path: Path, capsys: pytest.Captu
     ]  # fmt: skip
 
 
+def test_right_answers_of_a_missed_question_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = {"reference": ["120 euros\n120 EUR", "no"]}
+    (run,) = record(tmp_path, scored({"ndcg": [0.0, 1.0]}, answers, name="bm25"))
+    assert "reference: 120 euros | 120 EUR" in output(capsys, show, run, "--missed", "--path", str(tmp_path))
+
+
+def test_the_command_for_a_run_that_is_no_sweep_quotes_its_id(path: str) -> None:
+    single = Ledger(Path(path)).write(None, 0, scored({"ndcg": drawn(0.5)}, name="bm25"))
+    refuse(report, {f"ragsweep show 'record {single}' --path": [f"record {single}"]}, "--path", path)
+
+
 def test_a_metric_that_is_asked_for_is_shown_with_the_reason_why_it_has_no_scores(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,13 @@ def test_a_question_that_keeps_only_labels_that_are_not_relevant_is_dropped() ->
     assert golden.left_out["questions without usable labels"] == 1
 
 
+@pytest.mark.parametrize(("label", "explains"), [(UNKNOWN, False), (GONE, True)])
+def test_notes_on_files_are_listed_only_where_they_may_explain_a_lost_anchor(label: Question, explains: bool) -> None:
+    with pytest.raises(InputError) as refusal:
+        golden_set(RawGoldenSet("golden", [label], notes=("read as cp1252: a.txt",)), CORPUS, Selection())
+    assert ("read as cp1252" in str(refusal.value)) == explains
+
+
 def test_labels_naming_unknown_questions_are_refused() -> None:
     strangers = [UnusableLabel("qrels:9", "labels of an unknown question", 'question "q" is not in the queries')]
     with pytest.raises(InputError, match=r'1 label cannot be used.*\nqrels:9: question "q" is not in the queries'):

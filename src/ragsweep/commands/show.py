@@ -156,4 +156,6 @@ def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] |
             yield f"and {len(chunks) - MOST_CONTEXT} more"
     for column in ("answer", "reference"):
         if questions.get(column) and questions[column][n]:
-            yield f"{column}: {questions[column][n]}"
+            text = str(questions[column][n])
+            # Right answers are separated by line breaks, which a statement replaces by spaces.
+            yield f"{column}: {' | '.join(text.splitlines()) if column == 'reference' else text}"

@@ -21,6 +21,7 @@ _WAYS = ("error", "drop")
 BLANK = "blank"
 """The default category of questions with blank text."""
 
+NO_ANCHOR = "labels whose anchor does not resolve"
 NO_LABEL_LEFT = "questions without usable labels"
 
 
@@ -85,7 +86,8 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
     if problems and selection.unknown == "error":
         faults = Faults()
         way = "correct the data, or drop such labels with dataset.unknown=drop"
-        for fact in (f"{counted(len(problems), 'label')} cannot be used; {way}", *raw.notes):
+        notes = raw.notes if any(problem.kind == NO_ANCHOR for problem in problems) else ()
+        for fact in (f"{counted(len(problems), 'label')} cannot be used; {way}", *notes):
             faults.add("", fact)
         for problem in problems:
             faults.add(problem.where, problem.fact)
@@ -168,7 +170,7 @@ def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evid
         elif label.anchor is not None and (
             fact := _anchor_fault(corpus.texts[corpus.position[label.document]], label, label.anchor)
         ):
-            unusable[label] = ("labels whose anchor does not resolve", fact)
+            unusable[label] = (NO_ANCHOR, fact)
     return unusable
 
 
