@@ -9,6 +9,7 @@ import pytest
 
 from ragsweep.core.missing import (
     ABSTAINED,
+    BUDGET_SPENT,
     FILTERED,
     MALFORMED,
     NO_CITATIONS,
@@ -69,6 +70,7 @@ def test_only_metrics_that_decide_or_are_shown_make_a_result_incomplete() -> Non
 
 def test_advice_follows_whether_another_run_can_help() -> None:
     assert remedy([TIMED_OUT], [], 0.9) == "run it again: only failed calls are repeated"
+    assert remedy([BUDGET_SPENT], [], 0.9) == "run it again with a budget above 0: only failed calls are repeated"
     assert remedy([FILTERED, NO_CITATIONS], [FILTERED], 59 / 60) == (
         "an identical call would fail again (filtered): set coverage=0.98 to accept the missing scores"
     )

@@ -117,7 +117,8 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     }
     advice = []
     if repeatable(found - REPEATING, failed_answers):
-        advice.append("run it again: only failed calls are repeated")
+        limit = " with a budget above 0" if BUDGET_SPENT in found else ""
+        advice.append(f"run it again{limit}: only failed calls are repeated")
     if SYSTEM_RAISED in found:
         advice.append(
             "if the system's function raises an error or returns an invalid value again, correct the function: the log"
