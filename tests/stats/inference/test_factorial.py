@@ -146,3 +146,12 @@ def test_what_cannot_lose_is_not_exposed() -> None:
     assert [effect.exposed for effect in effects(settings, one, lengthening=["top_k"]).effects] == [False]
     one.values[1, 0] -= 0.2
     assert [effect.exposed for effect in effects(settings, one, lengthening=["top_k"]).effects] == [True]
+
+
+@pytest.mark.parametrize("hits", [range(0, 40), range(0, 40, 3)])
+def test_an_interaction_that_is_zero_on_every_question_is_not_exposed(hits: range) -> None:
+    """The computed numbers differ from 0 by rounding errors, all of one sign."""
+    own = np.isin(np.arange(40), hits) * 0.1
+    scores = np.array([own, own + 0.1, own + 0.7, own + 0.8])
+    (together,) = (one for one in effects(grid(a="xy", b="pq"), matrix(scores)).effects if len(one.factors) == 2)
+    assert (together.estimate, together.low, together.high, together.exposed) == (0, 0, 0, False)

@@ -95,6 +95,7 @@ def effects(
     contrasts = np.array([_contrast(design, term) for term in terms])
     known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
     rows = (contrasts @ inverse)[known] @ matrix.values
+    rows[np.abs(rows) <= NEGLIGIBLE * np.abs(matrix.values).max(initial=0)] = 0  # rounding errors of one sign
     bounds = bound(cluster_scores(rows, matrix.clusters, matrix.weights), resamples)
     lengthens = np.array([len(term) == 1 and term[0][0] in lengthening for term in terms])[known]
     shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= -NEGLIGIBLE).all(axis=1))
