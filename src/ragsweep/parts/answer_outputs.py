@@ -1,4 +1,4 @@
-"""Parse the answers of a config, once for all metrics, into the outputs that the metrics of a task score."""
+"""Parse the answers of a config into outputs, once for all metrics of a task."""
 
 from typing import Any, NamedTuple
 
@@ -17,10 +17,10 @@ class Output(NamedTuple):
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Return the answers; if ``reader`` is not None, those truncated at the token limit are marked as unreadable.
+    """Return the answers; if ``reader`` is not None, mark the answers truncated at the token limit as unreadable.
 
-    A failed answer makes a task's result partial, but an unreadable answer does not. Truncated answers count as
-    unreadable because a higher limit may not help: a model that repeats itself reaches any limit.
+    A failed answer makes a task's result partial; an unreadable answer does not. Truncated answers count as unreadable
+    because a higher limit may not help: a model that repeats itself reaches any limit.
     """
     return [one._replace(failed=UNREADABLE) if reader and one.failed == TRUNCATED else one for one in answers]
 

@@ -105,8 +105,7 @@ def fold_character(character: str) -> str:
     """Return the ASCII characters that a character resembles, in lower case, or the character itself in lower case.
 
     The character is decomposed (Unicode's NFKD), its accents are removed, and the rest is looked up in a small table of
-    homoglyphs, which contains only some of the confusables that Unicode lists. The result may have several characters,
-    or none for a combining mark.
+    homoglyphs, a subset of Unicode's confusables. The result may have several characters, or none for a combining mark.
     """
     if character < "\x7f":
         return character.lower()

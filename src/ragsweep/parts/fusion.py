@@ -3,8 +3,8 @@
 The rankings to be fused are called legs. A chunk is a candidate if at least one leg with a weight above 0 found the
 chunk. Sums are computed in float64 in an order that does not depend on the order of the legs; the result is float32.
 
-The score of a chunk is a sum with one term per leg, called the leg's share. All shares are in one dense table, which
-has a column for each distinct chunk of a question, so that one sum over the table scores all chunks.
+The score of a chunk is a sum with one term per leg, called the leg's share. All shares are in one dense table with a
+column for each distinct chunk of a question; one sum over the table scores all chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,10 +43,10 @@ def convex(
 ) -> Rankings:
     """Fuse by scores: the score of a chunk is the weighted sum of its normalised scores in all legs.
 
-    A leg that did not find the chunk adds 0. ``normalisation`` is a key of NORMALISATIONS. ``lowest`` holds the lowest
-    possible score of each leg (if None, 0 for every leg); only "theoretical" uses it. Return rankings of ``depth``
-    ranks, padded if there are fewer candidates. Source: Bruch, Gai and Ingber, "An analysis of fusion functions for
-    hybrid retrieval", ACM TOIS 2023, eq. 2.
+    A leg that did not find the chunk adds 0. ``normalisation`` is a key of NORMALISATIONS. ``lowest`` contains the
+    lowest possible score of each leg (None: 0 for every leg) and is ignored unless ``normalisation`` is "theoretical".
+    Return rankings of ``depth`` ranks, padded if there are fewer candidates. Source: Bruch, Gai and Ingber, "An
+    analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2.
     """
     rule = NORMALISATIONS[normalisation]
     legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)
@@ -115,7 +115,7 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 
 
 def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Rank chunks by the sum of their shares; ``shares`` holds one array (questions, depth of the leg) per leg.
+    """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth of the leg) per leg.
 
     Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), ordered by position. The
     column contains the share of every leg, which is 0 if the leg did not find the chunk. The chunks of a leg with

@@ -21,7 +21,7 @@ CODE = frozenset({"fence", "code_block"})
 
 
 class Block(NamedTuple):
-    """A heading or another block (such as a paragraph or a list), as a span that ends where the next block starts."""
+    """A block, such as a heading, paragraph or list; its span ends where the next block starts."""
 
     start: int
     end: int
@@ -30,13 +30,13 @@ class Block(NamedTuple):
 
 @dataclass(eq=False)
 class Markdown(UsesLibraries):
-    """Cut documents at CommonMark headings into chunks of at most ``size`` characters.
+    """A chunker that cuts documents at CommonMark headings into chunks of at most ``size`` characters.
 
     A section that fits into ``size`` stays whole, including its subsections; a longer section is cut into its
     subsections. Neighbouring small subsections of one section are joined as long as they fit into ``size`` together. A
-    long section without subsections is cut between its paragraphs and lists or, if these are too long, after lines,
-    sentences or words, but never inside a code block; a chunk with a long code block may exceed ``size``. The headings
-    above a section are not repeated in its chunks.
+    long section without subsections is cut between its paragraphs and lists. A paragraph or list that is too long is
+    cut after lines, sentences or words. Code blocks are never cut, so a chunk with a long code block may exceed
+    ``size``. The headings above a section are not repeated in its chunks.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -56,11 +56,11 @@ class Markdown(UsesLibraries):
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Cut a section, given as its ``blocks``, into pieces; ``code`` holds the spans of the document's code blocks.
+        """Cut a section, given as its ``blocks``, into pieces; ``code`` lists the spans of the document's code blocks.
 
         If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
-        except for headings at its start; neighbouring subsections that stay whole are joined while they fit into
-        ``size``. A section without headings after its start is cut by ``_divide``.
+        except at a heading at its start. Neighbouring subsections that stay whole are joined while they fit into
+        ``size``. ``_divide`` cuts a section without headings after its start.
         """
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:

@@ -1,4 +1,4 @@
-"""Cut documents at pauses (the ends of paragraphs, lines, sentences and words), or where the subject changes."""
+"""Cut documents at pauses (ends of paragraphs, lines, sentences or words), or where the subject changes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class Recursive(UsesLibraries):
-    """Cut documents with chonkie's RecursiveChunker into chunks of at most ``size`` characters.
+    """A chunker that uses chonkie's RecursiveChunker; chunks have at most ``size`` characters.
 
     Documents are cut after paragraphs. A paragraph longer than ``size`` is cut into lines, a longer line into
     sentences, and a longer sentence into words or characters. A piece shorter than ``min_characters`` is joined to a
@@ -60,11 +60,11 @@ class Recursive(UsesLibraries):
 
 @dataclass(eq=False)
 class Semantic(SentenceSplitter):
-    """Cut between two neighbouring sentences wherever they are less similar than most neighbours in the document.
+    """A chunker that cuts between neighbouring sentences that are less similar than most neighbours in the document.
 
     The distance between two sentences is 1 minus the cosine of their vectors. A document is cut wherever the distance
-    between neighbouring sentences exceeds the given ``percentile`` of all such distances in the document (Kamradt 2024,
-    "5 levels of text splitting", level 4, but without a buffer of neighbouring sentences). A piece longer than ``size``
+    between neighbouring sentences exceeds the given ``percentile`` of these distances in the document (Kamradt 2024, "5
+    levels of text splitting", level 4, but without a buffer of neighbouring sentences). A piece longer than ``size``
     characters is cut again where neighbouring sentences are least similar, and a sentence longer than ``size`` is cut
     at pauses. Each document is embedded separately, so that its chunks depend only on its own text.
     """

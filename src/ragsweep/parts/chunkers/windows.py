@@ -15,7 +15,7 @@ from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language
 
 
 class NoChunker:
-    """Keep every document whole."""
+    """A chunker that keeps every document whole."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -32,7 +32,7 @@ def _check_overlap(size: int, overlap: int) -> None:
 
 @dataclass(eq=False)
 class FixedSize:
-    """Cut every document into windows of ``size`` characters; neighbouring windows share ``overlap`` characters."""
+    """A chunker with windows of ``size`` characters; neighbouring windows share ``overlap`` characters."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -52,7 +52,7 @@ class FixedSize:
 
 @dataclass(eq=False)
 class SentenceWindow(SentenceSplitter):
-    """Cut every document into windows of ``sentences`` sentences; a window starts every ``stride`` sentences.
+    """A chunker with windows of ``sentences`` sentences; a window starts every ``stride`` sentences.
 
     The number of characters in a window is not limited: text without full stops is one sentence up to the next blank
     line.
@@ -84,11 +84,11 @@ class SentenceWindow(SentenceSplitter):
 
 @dataclass(eq=False)
 class Tokens:
-    """Cut every document into windows of ``size`` tokens; neighbouring windows share ``overlap`` tokens.
+    """A chunker with windows of ``size`` tokens; neighbouring windows share ``overlap`` tokens.
 
-    Text between two tokens belongs to the first of them. Neither the special tokens that a model adds to a text nor the
-    tokens of a title prepended to a chunk are counted. ``tokenizer`` is the path of a tokenizer.json, or a model that
-    has this file: a folder, a hub id or "bundled".
+    Text between two tokens counts as part of the first. Special tokens and the tokens of a prepended title are not
+    counted. ``tokenizer`` is the path of a tokenizer.json, or a model that has this file: a folder, a hub id or
+    "bundled".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"tokenizer", "download"}))
@@ -126,7 +126,7 @@ class Tokens:
         def pieces(text: str) -> list[Piece]:
             offsets = [start for start, _ in tokenizer.encode(encodable(text), add_special_tokens=False).offsets]
             starts = list(accumulate(offsets, max)) or [0]
-            starts[0] = 0  # text before the first token belongs to the first token
+            starts[0] = 0  # text before the first token counts as part of it
             ends = [*starts[1:], len(text)]
             # Several tokens may encode one character, so that two windows may have the same span: keep one of them.
             spans = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
@@ -137,7 +137,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class ParentChild:
-    """Cut documents with ``parent`` into large chunks, and each large chunk with ``child`` into small chunks.
+    """A chunker that cuts documents into large chunks with ``parent``, and these into small chunks with ``child``.
 
     Retrieval searches the small chunks. The context contains the large chunks that enclose the retrieved small chunks;
     each large chunk occurs once.
@@ -149,5 +149,5 @@ class ParentChild:
     child: Chunker
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of the small chunks in the documents; a span in several large chunks occurs once."""
+        """Return the spans of the small chunks; a span in several large chunks occurs once."""
         return cut_within(corpus, self.parent.split(corpus), self.child.split)

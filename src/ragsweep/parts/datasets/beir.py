@@ -16,9 +16,9 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, path_of, plain_or_gzipped
 
-# _NOTE is added if at least _FEW queries have their text in the document with the same id: one or two may be
-# coincidence. If fewer than _FEW queries have a document with the same id, _NOTE is added only if each of these
-# documents contains the text of its query.
+# _NOTE is added if the text of at least _FEW queries is in the document with the query's id; one or two may be
+# coincidence. If fewer than _FEW queries share their id with a document, each of these documents must contain its
+# query's text.
 _FEW = 3
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
@@ -28,11 +28,11 @@ _NOTE = (
 
 @dataclass(eq=False)
 class Beir:
-    """Read a BEIR folder; each label marks a whole document as evidence, with a grade derived from the label's score.
+    """A dataset in a BEIR folder; each label marks a whole document as evidence, with a grade derived from its score.
 
     The questions are the queries with labels in the split, and the queries with ``"unanswerable": true`` in their
-    metadata; other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a
-    query is removed from the ranking of the query, unless the document is relevant to the query.
+    metadata; other queries are counted and skipped. If ``exclude_self`` is true, a document with the same id as a query
+    is removed from that query's ranking, unless it is relevant to the query.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -80,9 +80,9 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Map the text of each query to the ids of the documents that have the same id as a query with this text.
+    """Map each query text to the ids that queries with this text share with documents.
 
-    Documents that are relevant to a query with this text, and texts for which no document remains, are omitted.
+    Ids of documents that are relevant to a query with this text are omitted, and so are texts without remaining ids.
     """
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
@@ -111,8 +111,8 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
         labels.pop("weight", None)
-        answer = labels.pop("answer", "")  # in HotpotQA; "answer" is a column of results, so it cannot be a label
-        if "query" in labels:  # in TREC-COVID; "query" is also a column of results
+        answer = labels.pop("answer", "")  # in HotpotQA; not a label, because results have a column "answer"
+        if "query" in labels:  # in TREC-COVID; results also have a column "query"
             faults.note(path.name, 'metadata "query", not read as a label')
             del labels["query"]
         category = labels.pop("category", "" if text.strip() else BLANK)

@@ -29,10 +29,10 @@ _LISTS = ("reference", "keywords")
 
 @dataclass(eq=False)
 class Csv:
-    """Read a corpus and a table of questions.
+    """A dataset that consists of a corpus and a table of questions.
 
     A row contains at most one piece of evidence; rows with the same id form one question. The cells of unknown columns
-    become labels of the question, except for cells that contain lists or objects. Questions whose category is in
+    become labels of the question; cells that contain lists or objects do not. Questions whose category is in
     ``conversation`` need no retrieval.
     """
 

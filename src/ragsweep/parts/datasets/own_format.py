@@ -1,4 +1,4 @@
-"""Read golden sets, and the cases of tasks, in ragsweep's own formats (docs/datasets.md), with their corpora."""
+"""Read golden sets and task cases in ragsweep's own formats (docs/datasets.md), with their corpora."""
 
 import platform
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """Read a corpus file and a golden set file; each usually has one JSON object per line."""
+    """A dataset in a corpus file and a golden set file; each file usually has one JSON object per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -45,7 +45,7 @@ class Jsonl:
 
 @dataclass(eq=False)
 class Folder:
-    """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder and its subfolders, and a golden set.
+    """A golden set, and all text, Markdown, reStructuredText, HTML and PDF pages in a folder and its subfolders.
 
     The id of a page is its path relative to the folder. Symbolic links are skipped. Pages whose id matches a pattern in
     ``exclude``, and files and folders whose name begins with a dot, are ignored.
@@ -76,7 +76,7 @@ class Folder:
 
 @dataclass(eq=False)
 class PythonReference:
-    """Read the Python language reference (the topics of ``help()``) and the golden set that ragsweep includes.
+    """The Python language reference (the topics of ``help()``) and the golden set that ragsweep includes.
 
     The corpus depends on the version of the running Python. Many passages occur in several topics.
     """
@@ -118,7 +118,7 @@ OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
 
 @dataclass(eq=False)
 class TaskCases:
-    """Read the cases of a task (JSON objects or rows of a Parquet file), and the documents that help to solve them.
+    """The cases of a task (JSON objects or rows of a Parquet file), and the documents that help to solve them.
 
     A case must have an ``id`` and an ``input``. It may have ``expected`` (the correct output), ``category``,
     ``difficulty``, ``evidence``, ``labels``, ``weight``, ``notes`` and other keys. All keys except those in OWN are

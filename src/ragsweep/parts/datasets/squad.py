@@ -15,13 +15,13 @@ from ragsweep.golden.text_files import path_of, plain_or_gzipped
 
 @dataclass(eq=False)
 class Squad:
-    """Read a file in SQuAD format; the spans of the answers are the evidence.
+    """A dataset in SQuAD format; the spans of the answers are the evidence.
 
-    Each paragraph is a document, whose id consists of the title of the article (or, if the article has no title, the
-    name of the file) and a number, such as ``Normans/1``. Equal paragraphs form one document. All listed answers to a
-    question count as correct; answers whose spans overlap form one piece of evidence. If an answer is not found at its
-    ``answer_start`` but occurs exactly once in the paragraph, that occurrence is used. Questions marked
-    ``is_impossible`` are unanswerable.
+    Each paragraph is a document. Its id consists of the article's title and a number, such as ``Normans/1``; the name
+    of the file replaces a missing title. Equal paragraphs form one document. All listed answers to a question count as
+    correct; answers whose spans overlap form one piece of evidence. If an answer is not found at its ``answer_start``
+    but occurs exactly once in the paragraph, that occurrence is used. Questions marked ``is_impossible`` are
+    unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

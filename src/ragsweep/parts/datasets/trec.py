@@ -17,7 +17,7 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 
 @dataclass(eq=False)
 class Trec:
-    """Read topics and qrels from files; each label marks a whole document as evidence.
+    """A dataset of topics and qrels in TREC formats; each label marks a whole document as evidence.
 
     The topics are TREC topics (``<top> <num> ...``), or lines that consist of an id, a tab and the text. The questions
     are the topics that the qrels label; other topics are counted and skipped. The text of a question consists of the

@@ -17,7 +17,7 @@ from ragsweep.services.endpoint import Endpoint
 
 @dataclass(eq=False)
 class ApiEmbedder(ServiceSettings):
-    """Embed texts with ``POST {base_url}/embeddings``; :class:`ragsweep.services.endpoint.Endpoint` makes the calls.
+    """An embedder behind ``POST {base_url}/embeddings``; :class:`ragsweep.services.endpoint.Endpoint` makes the calls.
 
     Services do not report the number of tokens of each text. Tokens are therefore counted by
     :mod:`ragsweep.parts.tokens`, and no text counts as truncated. Blank texts are not sent, because services reject

@@ -17,7 +17,7 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class HashingEmbedder:
-    """Embed texts with the hashing trick (Weinberger et al., arXiv:0902.2206).
+    """An embedder that uses the hashing trick (Weinberger et al., arXiv:0902.2206).
 
     Each word, marked as ``<word>``, and each of its n-grams of ``ngram`` characters is a feature, which is hashed to a
     dimension. The square root of the feature's count in the text is added to that dimension or subtracted from it,

@@ -39,7 +39,7 @@ class PackagedEmbedder(UsesLibraries):
 
 @dataclass(eq=False)
 class WordLlamaEmbedder(PackagedEmbedder):
-    """Embed English texts of any length as the average of static token vectors, without a transformer or torch.
+    """An embedder for English texts of any length; it averages static token vectors, without a transformer or torch.
 
     The result is a unit vector, or zero for a text without tokens. Only the first ``dimensions`` values of each token
     vector are used (Kusupati et al. 2022, "Matryoshka Representation Learning").
@@ -100,7 +100,7 @@ class WordLlamaEmbedder(PackagedEmbedder):
 
 @dataclass(eq=False)
 class UseMultilingualEmbedder(PackagedEmbedder):
-    """Embed texts with version 3 of Google's multilingual Universal Sentence Encoder (arXiv:1907.04307).
+    """Version 3 of Google's multilingual Universal Sentence Encoder (arXiv:1907.04307).
 
     The vectors of tokens and token n-grams are averaged, and the average is projected. The languages are Arabic,
     Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,

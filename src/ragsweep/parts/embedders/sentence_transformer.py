@@ -24,7 +24,7 @@ COUNTED_AT_ONCE = 1024
 """Number of texts that are tokenised at a time to count their tokens."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""Kind of text -> names under which the files of a model may contain the prompt for this kind of text.
+"""Kind of text -> names under which a model's files may contain its prompt.
 
 The first prompt that is not empty is used.
 """
@@ -32,11 +32,11 @@ The first prompt that is not empty is used.
 
 @dataclass(eq=False)
 class SentenceTransformerEmbedder(SentenceTransformersModel):
-    """Embed texts with a local model; the vectors are float32, whatever the dtype of the model.
+    """An embedder that runs a local model; its vectors are float32, even if the model has another dtype.
 
-    If ``query_prompt`` or ``document_prompt`` is None, the model's files provide the prompt: the one for queries or
-    documents, else the default prompt, else none. ``max_length`` (in tokens) replaces the maximum length of the model.
-    Static models (model2vec), which average token vectors without a transformer, are also supported.
+    If ``query_prompt`` or ``document_prompt`` is None, the prompt is read from the model's files: the prompt for
+    queries or documents, else the default prompt, else none. ``max_length`` (in tokens) replaces the maximum length of
+    the model. Static models (model2vec), which average token vectors without a transformer, are also supported.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(SentenceTransformersModel.TRAITS, version="2")
@@ -109,7 +109,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hashes of the model files, the compute dtypes, and the versions of the libraries.
 
-        The dtype of ``embed_tokens`` is included only if it differs from that of the other methods.
+        The dtype of ``embed_tokens`` is included only if it differs from the dtype of the other methods.
         """
         tokens = {"dtype of tokens": self._token_part.dtype} if self._token_part is not self else {}
         return {**super().fingerprint(), **tokens}
@@ -118,8 +118,8 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
     def _token_part(self) -> SentenceTransformerEmbedder:
         """The embedder that ``embed_tokens`` uses: this one or, if "auto" selects int8, a copy with another dtype.
 
-        Late interaction ranks worse in int8. In bfloat16, it ranks like float32, and takes less than half the time on
-        a CPU with instructions for it.
+        Late interaction ranks worse in int8. In bfloat16, it ranks as in float32 and takes less than half the time on a
+        CPU with bfloat16 instructions.
         """
         if self.dtype != "auto" or self._resolved_dtype() != "int8":
             return self

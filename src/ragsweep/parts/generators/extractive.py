@@ -26,7 +26,7 @@ TINY = float(np.finfo(np.float32).tiny)
 
 @dataclass(eq=False)
 class Extractive(SentenceSplitter):
-    """Quote the sentences of the context whose vectors are nearest to the vector of the question.
+    """A generator that quotes the context's sentences whose vectors are nearest to the question's vector.
 
     At most ``sentences`` sentences with a cosine of at least ``threshold`` are quoted, in the order of the context;
     each is followed by the number of its passage, such as ``[1]``. If no sentence reaches ``threshold``, the answer is

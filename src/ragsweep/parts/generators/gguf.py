@@ -35,7 +35,7 @@ _MOST = 8
 
 @dataclass(eq=False)
 class Gguf:
-    """Answer each request by completing its prompt, which is formatted by the model's chat template.
+    """A generator that completes each request's prompt, formatted by the model's chat template.
 
     Up to ``parallel`` requests are answered at the same time, each with its own model state and ``threads`` threads;
     all share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
@@ -86,7 +86,7 @@ class Gguf:
         """Answer every request with the seed of repetition ``replicate``, counted from 0.
 
         ``done(index, answer)`` is called in the thread of the caller. Raises ConfigError if the model cannot be loaded,
-        and InputError if llama.cpp reports an error, unless the error is that a prompt is too long.
+        and InputError if llama.cpp reports any error other than a prompt that is too long.
         """
         if not requests:
             return
@@ -108,8 +108,8 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # No prompt cache: a cached prefix is rounded differently, because it was computed in batches of other sizes.
-        # Verbose, so that the reply contains the formatted prompt, which may end with an opening tag of thoughts.
+        # No prompt cache: a cached prefix, computed in batches of other sizes, is rounded differently. Verbose: the
+        # reply then contains the formatted prompt, which may end with an opening tag of thoughts.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False, "verbose": True}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:

@@ -21,7 +21,7 @@ RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", 
 
 @dataclass(eq=False)
 class OpenAI(EndpointSettings):
-    """Answer each request with a call of ``POST {base_url}/chat/completions``.
+    """A generator that answers each request with a call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. If a call fails permanently, or its reply is truncated
     at ``max_tokens``, the answer counts as failed. If the key is wrong, the model is unknown or the endpoint is

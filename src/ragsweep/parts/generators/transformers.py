@@ -20,12 +20,12 @@ ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of the supported model classes; a model of another class could get a randomly initialised output layer."""
 
 STEP = 64
-"""If ``batch`` is more than 1, prompts are padded to a multiple of this number of tokens, so they can share batches."""
+"""If ``batch`` is more than 1, prompts are padded to a multiple of this number of tokens, to share batches."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Answer each request by completing its prompt, formatted by the model's chat template.
+    """A generator that completes each request's prompt, formatted by the model's chat template.
 
     If the model has no chat template, the prompt is plain text. Every batch has ``batch`` rows: an incomplete batch
     repeats its last prompt. If ``batch`` is more than 1, prompts are padded to a multiple of STEP tokens. The shape of

@@ -14,7 +14,7 @@ from ragsweep.parts.templates import fill
 
 @dataclass(eq=False)
 class Baseline:
-    """Answer with fields of the case, such as its input or its expected output: a baseline for tasks.
+    """A baseline for tasks: it answers with fields of the case, such as the input or the expected output.
 
     Args:
         dataset: The dataset of the config.
@@ -50,7 +50,7 @@ class Baseline:
 
 
 class NoGenerator:
-    """Generate no answers: only retrieval is evaluated."""
+    """Placeholder for a missing generator: only retrieval is evaluated."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 

@@ -16,7 +16,7 @@ from ragsweep.parts.limits import check_at_least, check_between
 
 @dataclass(eq=False)
 class Hnsw(FaissIndex):
-    """Search a graph of neighbouring vectors (HNSW: Malkov and Yashunin, arXiv:1603.09320), using faiss.
+    """A faiss index with a graph of neighbouring vectors (HNSW: Malkov and Yashunin, arXiv:1603.09320).
 
     Each vector has up to ``m`` neighbours (2m on layer 0), chosen from ``ef_construction`` candidates. A search keeps
     the best ``ef_search`` vectors that it visits; if ``depth`` is larger, the rest of a ranking is padding. Only the
@@ -68,7 +68,7 @@ SPARE = 32
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
-    """Divide the vectors into ``nlist`` lists by their nearest mean, and search the ``nprobe`` nearest lists (faiss).
+    """A faiss index that divides vectors into ``nlist`` lists by nearest mean and searches the nearest ``nprobe``.
 
     The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
     per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores a code
@@ -154,7 +154,7 @@ class CodeIndex(FaissIndex):
 
 @dataclass(eq=False)
 class Sq(CodeIndex):
-    """Compare the query with all vectors at ``bits`` bits per value (scalar quantisation), using faiss.
+    """A faiss index that compares the query with all vectors at ``bits`` bits per value (scalar quantisation).
 
     Codes of 4, 6 and 8 bits divide the range of each dimension evenly; a code of 16 bits is a half-precision float. The
     nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index.
@@ -188,7 +188,7 @@ class Sq(CodeIndex):
 
 @dataclass(eq=False)
 class Pq(CodeIndex):
-    """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
+    """A faiss index that compares the query with all vectors by product quantisation (Jégou et al., TPAMI 2011).
 
     A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are
     trained, and a piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The

@@ -31,7 +31,7 @@ class ExternalIndex(ABC):
     TRAITS: ClassVar[PartTraits]
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the name of the table as an array of bytes, after filling the table unless it is complete.
+        """Fill the table unless it is complete, and return its name as an array of bytes.
 
         If there are no vectors, no table is created. Raises CallFailed if the table cannot be filled, and ConfigError
         if the key or the URL is not in the environment, or if a setting does not suit the vectors.

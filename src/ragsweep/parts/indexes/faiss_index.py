@@ -1,4 +1,4 @@
-"""The exact index, and a base class of indexes that find candidates with faiss and score them as in the exact one."""
+"""The exact index, and a base class of indexes that find candidates with faiss and score them exactly."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -97,7 +97,7 @@ def lend(index: Any, rows: NDArray[Any]) -> Any:
 SPARE = 32
 """Number of candidates fetched in addition to the depth.
 
-More are fetched only if, because of rounding errors, other vectors could belong to the ranking.
+More are fetched only if, because of rounding errors, other vectors may be in the ranking.
 """
 
 ROUNDING = 2.0**-24
@@ -105,10 +105,10 @@ ROUNDING = 2.0**-24
 
 
 class Flat:
-    """Compare the query with all vectors, using faiss, and return the vectors with the largest inner products.
+    """The exact index: it compares the query with all vectors and returns the largest inner products, using faiss.
 
-    The rounding errors of inner products in float32 depend on the other queries of a batch. These products therefore
-    only select candidates: all vectors that could belong to the ranking, given the bound on the errors. The candidates
+    The rounding errors of inner products in float32 depend on the other queries of a batch. Therefore, these products
+    only select the candidates: all vectors that may be in the ranking, given the bound on the errors. The candidates
     are scored again in float64, so that a ranking never depends on other queries, and ties are ordered by position.
     """
 
@@ -141,10 +141,10 @@ class Flat:
 def _margin(queries: Floats, longest: float) -> Floats:
     """Return the margin of each query, (queries,), for comparisons of float32 inner products.
 
-    A vector whose product is below the product at the last rank by more than the margin cannot belong to the ranking.
-    In any order of summation, the error of a float32 inner product of n terms is at most about n times the unit
-    roundoff times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section
-    3.1). The margin covers two such errors, and the rounding of two scores to float32.
+    A vector whose product is below the product at the last rank by more than the margin cannot be in the ranking. In
+    any order of summation, the error of a float32 inner product of n terms is at most about n times the unit roundoff
+    times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). The
+    margin covers two such errors, and the rounding of two scores to float32.
     """
     return np.asarray(2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1))
 
@@ -158,12 +158,12 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
 
 @contextmanager
 def _matrix_products(dimension: int) -> Iterator[None]:
-    """Within a ``with`` block, make faiss compute the products of several queries by multiplying large matrices.
+    """Make faiss compute the products of several queries by multiplying large matrices, within a ``with`` block.
 
     By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies
     matrices of 1,024 vectors, with a thread barrier after each product. With the settings of this function, the
-    products of two matrices take 32 MiB. The speed is in benchmarks/results/exact.json. The previous settings are
-    restored at the end.
+    products of two matrices take 32 MiB. Measured speeds are in benchmarks/results/exact.json. The previous settings
+    are restored at the end.
     """
     settings = library().cvar
     values = {

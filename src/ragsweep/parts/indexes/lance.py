@@ -174,10 +174,10 @@ class LanceTable(UsesLibraries, ExternalIndex):
 
 @dataclass(eq=False)
 class LanceIvfPq(LanceTable):
-    """Search the ``nprobes`` nearest partitions of a LanceDB table by product quantisation (IVF-PQ).
+    """A LanceDB table with product quantisation (IVF-PQ); a search reads the ``nprobes`` nearest partitions.
 
-    There are ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per 256
-    vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, each stored as one byte. The nearest
+    The table has ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per
+    256 vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, each stored as one byte. The nearest
     ``oversampling * depth`` vectors by these codes are scored by the original vectors.
     """
 
@@ -211,7 +211,7 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table with a graph (HNSW) in which each vector takes one byte per value.
+    """A LanceDB table with a graph (HNSW) in which each vector takes one byte per value.
 
     A table of at most 2^20 vectors has one graph; a larger table has several graphs, which are all searched. A ranking
     has at most ``ef_search`` vectors; the rest is padding.

@@ -33,7 +33,7 @@ EXTENSION = 7_233_100
 
 @dataclass(eq=False)
 class PgVector(ExternalIndex):
-    """Find candidates with a graph (HNSW) in a PostgreSQL database, and score them by the original vectors.
+    """A graph (HNSW) in a PostgreSQL database; the candidates it finds are scored by the original vectors.
 
     A table is created, filled and indexed in one transaction and under an advisory lock: a killed process leaves no
     table, and concurrent processes wait. If the database lacks the ``vector`` extension, the extension is created; the

@@ -31,7 +31,7 @@ PAUSE = 0.2
 
 @dataclass(eq=False)
 class Qdrant(ExternalIndex):
-    """Find candidates with the index of a Qdrant server, and score them by the original vectors.
+    """The index of a Qdrant server; the candidates it finds are scored by the original vectors.
 
     A search waits until the server has built the index. The server uses several threads to build the index; the search
     of a rebuilt collection may therefore miss different neighbours. A ranking has at most ``ef_search`` vectors; the

@@ -47,7 +47,7 @@ def sample(vectors: Floats, size: int) -> Floats:
 def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int64], depth: int) -> Rankings:
     """Return rankings of the candidates by inner product, cut or padded to ``depth``; ties are ordered by position.
 
-    ``candidates`` (queries, number) holds positions in any order, each once per row; negative positions are padding.
+    ``candidates`` (queries, number) contains positions in any order, each once per row; negative positions are padding.
     Products are computed in float64 and rounded to float32. The score of a query and a vector depends only on this
     pair, not on other queries or on the index that found the vector.
     """
