@@ -112,9 +112,9 @@ def test_every_missing_end_and_every_addition_is_found() -> None:
 
 
 def test_entry_with_other_fields_is_of_another_version() -> None:
-    with pytest.raises(OtherFormat, match="this version has"):
+    with pytest.raises(OtherFormat, match="this version expects"):
         unpack(ENTRY, ADDRESS, Embeddings)
-    with pytest.raises(OtherFormat, match="this version has"):
+    with pytest.raises(OtherFormat, match="this version expects"):
         unpack(ENTRY, ADDRESS, np.ndarray)
 
 

@@ -159,7 +159,7 @@ def test_two_entries_that_change_places_are_no_entries(folder: Path) -> None:
     executor = Executor(Store(folder, warnings.append))
     assert [int(executor.get(node)["a"][0]) for node in nodes] == [1, 2]
     assert len(warnings) == 2
-    assert all("its address is that of another value" in warning for warning in warnings)
+    assert all("it was written under the address of another value" in warning for warning in warnings)
 
     connection = sqlite3.connect(folder / "store.db")
     (a, first), (b, second) = (
@@ -170,7 +170,7 @@ def test_two_entries_that_change_places_are_no_entries(folder: Path) -> None:
     connection.commit()
     warnings = repeat(folder)
     assert len(warnings) == 2
-    assert all("its address is that of another value" in warning for warning in warnings)
+    assert all("it was written under the address of another value" in warning for warning in warnings)
     check_healed(folder)
 
 

@@ -65,8 +65,8 @@ def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Return every score's distance from the lowest score of its question, in standard deviations, (questions, depth).
 
-    Distances are measured from the lowest score, not from the mean: a leg adds 0 for a chunk that it did not find, and
-    0 must not be the value of an average candidate. Equal scores, padding and ``lowest`` are treated as in
+    Distances are measured from the lowest score, not from the mean. A leg adds 0 for a chunk that it did not find, so 0
+    must not be the value of an average candidate. Equal scores, padding and ``lowest`` are treated as in
     :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)

@@ -96,7 +96,7 @@ _LEAST_SCORE = 1.5
 
 _LEAST_RATIO = 1.3
 """The minimum ratio of the highest score to the second highest for a language to be detected."""
-_BEGINNING = 10_000  # number of characters that suffice to detect the language of many texts
+_BEGINNING = 10_000  # number of characters from which the language of many texts is detected
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)
@@ -154,7 +154,7 @@ def detect_language(text: str) -> str:
 
 
 def usual_language(texts: Iterable[str]) -> str:
-    """Return the language of the beginning of texts, as ``detect_language`` does."""
+    """Return the code that ``detect_language`` returns for the beginning of the joined texts."""
     return detect_language(" ".join(islice(texts, _BEGINNING))[:_BEGINNING])
 
 
@@ -170,9 +170,9 @@ MIXED = 0.9
 LEAST_STOP_WORDS = 0.25
 """The minimum mean share of a language's stop words among the words of the texts detected as that language.
 
-If the share is lower, the detection is discarded, because unsupported languages share words with supported ones
-(``a``, ``to``, ``do``). In Polish, Danish, Hungarian, Latin, Vietnamese and Indonesian texts, 7 to 21 % of the words
-are stop words of the detected language; in English and French collections, 29 to 41 % are.
+If the share is lower, the detection is discarded, because unsupported languages share words with supported ones (``a``,
+``to``, ``do``). Measured shares are 7 to 21 % in Polish, Danish, Hungarian, Latin, Vietnamese and Indonesian texts, and
+29 to 41 % in English and French collections.
 """
 
 
@@ -276,8 +276,8 @@ def question_form(text: str) -> str:
 
     The phrases are those of the detected language, or of English if none is detected. In a text without a question
     mark, only phrases that begin within the first four words count; phrases of yes/no questions count only at the
-    beginning of a text. If the text contains no phrase, the form is KEYWORDS for a text with at most four words, no
-    stop words and no question mark (including an empty text), and OTHER for any other text.
+    beginning of a text. Without a phrase, the form is KEYWORDS if the text has at most four words (or none), no stop
+    words and no question mark; otherwise, it is OTHER.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

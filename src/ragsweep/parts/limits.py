@@ -17,7 +17,7 @@ def check_at_least(part: str, least: float, **values: float | None) -> None:
 
 
 def check_between(part: str, least: float, most: float, **values: float | None) -> None:
-    """Raise ConfigError as ``check_at_least`` does, unless each value is None or from ``least`` to ``most``."""
+    """Raise ConfigError unless each of ``values`` is None or from ``least`` to ``most``; see ``check_at_least``."""
     for name, value in values.items():
         if value is not None and not least <= value <= most:
             raise ConfigError(f"{part}.{name} must be between {least} and {most}, got {value}")

@@ -32,14 +32,14 @@ AFTER_PADDING = (
     "xlm-roberta-xl",
     "xmod",
 )
-"""Types of models whose first token has the position after ``pad_token_id``, so that lower positions hold no token."""
+"""Types of models whose first token has the position after ``pad_token_id``, so that lower positions are unused."""
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
 @dataclass(eq=False, kw_only=True)
 class LocalModel:
-    """Base class of parts that run a model on this machine: locate the model and check its settings.
+    """Base class of parts that run a model on this machine; it locates the model and checks the settings.
 
     The address of a result contains the ``fingerprint`` instead of the settings ``model`` and ``dtype``.
     """
@@ -171,7 +171,7 @@ class SentenceTransformersModel(LocalModel):
             ).eval()
         longest = self._longest_input
         if longest and self._config().get("model_type") in AFTER_PADDING and (model.max_seq_length or 0) > longest:
-            model.max_seq_length = longest  # the library also counts the positions that hold no token
+            model.max_seq_length = longest  # the library also counts unused positions
         if dtype == "int8":
             try:
                 onnx_model.compute_in_int8(model, self.fingerprint(), self.exports)

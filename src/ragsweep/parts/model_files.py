@@ -145,9 +145,10 @@ def facts(folder: Path) -> Mapping[str, str]:
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
     """Return the dtype to compute in: ``dtype``, or a suitable one if ``dtype`` is "auto".
 
-    "auto" means float32 on a GPU, and :func:`fastest_dtype` on a CPU, where float32 replaces int8 except for weights in
-    RANKED_ALIKE_IN_INT8. ``weights`` is the weights file of the model, or None if the part cannot compute in int8.
-    Raises ConfigError for an unknown dtype, and for "int8" if the part or the device does not support it.
+    "auto" means float32 on a GPU, and :func:`fastest_dtype` on a CPU. If the fastest dtype is int8, float32 replaces it
+    unless the weights are in RANKED_ALIKE_IN_INT8. ``weights`` is the weights file of the model, or None if the part
+    cannot compute in int8. Raises ConfigError for an unknown dtype, and for "int8" if the part or the device does not
+    support it.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -175,8 +176,8 @@ def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with the given flags, among the dtypes that rank like float32.
 
     A dtype ranks like float32 if nDCG@10 on SciFact differs by at most .002. The fastest is bfloat16 on a CPU with
-    matrix units (AMX), int8 on other CPUs with 8-bit dot products (``avx512_vnni``), and float32 on all remaining CPUs,
-    which benchmarks/embed.py did not measure.
+    matrix units (AMX), and int8 on other CPUs with 8-bit dot products (``avx512_vnni``). On all others, which
+    benchmarks/embed.py did not measure, it is float32.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"

@@ -49,9 +49,8 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
     """Return an ONNX graph of a transformer that reads one text without padding.
 
     The inputs are ``ids`` and, if ``typed`` is true, ``kinds`` (token types), both (1, tokens); the output is named
-    ``found``. Attention is exported as one operator; if this fails, or if the values of the graph differ from those of
-    the model by more than TOLERANCE, attention is exported as several operators. Raises ValueError if the second export
-    also fails or differs.
+    ``found``. Attention is exported as one operator. If this fails, or if values of graph and model differ by more than
+    TOLERANCE, attention is exported as several operators. Raises ValueError if the second export also fails or differs.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):

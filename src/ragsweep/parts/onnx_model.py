@@ -135,7 +135,7 @@ class Int8Forward:
 def padded(rows: Sequence[np.ndarray], read: np.ndarray) -> np.ndarray:
     """Return token vectors as one array (texts, positions, dimension), with zeros at padding.
 
-    ``rows`` holds one array (tokens, dimension) per text, and ``read`` (texts, positions) is true at tokens.
+    ``rows`` has one array (tokens, dimension) per text, and ``read`` (texts, positions) is true at tokens.
     """
     whole = np.zeros((*read.shape, rows[0].shape[1]), dtype=np.float32)
     for vectors, row, tokens in zip(rows, whole, read, strict=True):

@@ -52,9 +52,9 @@ class Prices:
     def money(self, model: str, usage: Usage, *others: str) -> float:
         """Return the cost of ``usage``, in ``currency``; NaN if the price of the model is unknown.
 
-        The price is that of the first model, among ``model`` and the ``others``, whose price is known.
-        Usage without calls, such as that of a local model, costs 0. The price of calls without token counts, as from
-        an external system that reports none, is unknown unless the tokens are free.
+        The price is that of ``model`` or, if unknown, of the first of the ``others`` with a known price. Usage without
+        calls, as of a local model, costs 0. The price of calls without token counts, as from an external system that
+        reports none, is unknown unless the tokens are free.
         """
         if not usage.calls:
             return 0.0

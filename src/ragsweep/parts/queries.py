@@ -12,7 +12,7 @@ from ragsweep.parts.prompts import fenced_messages
 
 
 class Last:
-    """Search without the history: with the golden set's query for the question, else with the question itself."""
+    """A query without the history: the golden set's query for the question, else the question itself."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
@@ -24,7 +24,7 @@ class Last:
 
 @dataclass(eq=False)
 class History:
-    """Search with earlier turns of the conversation and the question, joined by line breaks.
+    """A query that consists of earlier turns and the question, joined by line breaks.
 
     Of the turns whose role is in ``roles``, the last ``turns`` are included (None: all).
     """
@@ -50,11 +50,11 @@ class History:
 
 
 class Rewrite:
-    """Let the config's model rewrite the last question of the conversation as a standalone query, and search with it.
+    """A standalone query: the config's model rewrites the last question of the conversation.
 
-    In the prompt, the conversation is enclosed in tags that the conversation cannot imitate, and the model is
-    instructed not to follow instructions between the tags. A blank query counts as failed. A ``response_format`` in the
-    model's ``extra`` is for answers and is not sent.
+    The prompt encloses the conversation in tags that the conversation cannot imitate. The model is instructed not to
+    follow instructions between the tags. A blank query counts as failed. A ``response_format`` in the model's ``extra``
+    is for answers and is not sent.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", unread={"llm": ("prompt",)})

@@ -67,7 +67,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 def best_chunks(scores: NDArray[Any], depth: int) -> tuple[Integers, Floats]:
     """Return the positions and scores of the best chunks of one question, best first, without padding.
 
-    ``scores`` (chunks,) holds the scores of all chunks. At most ``depth`` chunks are returned, and only those that
+    ``scores`` (chunks,) contains the scores of all chunks. At most ``depth`` chunks are returned, and only those that
     score above 0; there may be none. Ties are ordered by position.
     """
     kept = scores.astype(np.float32)
@@ -82,8 +82,8 @@ def best_chunks(scores: NDArray[Any], depth: int) -> tuple[Integers, Floats]:
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
     """Return rankings in which chunks are replaced by the larger chunks that contain them.
 
-    Each larger chunk occurs once, in place of the best chunk that it contains and with its score; later chunks move
-    up, and the end of each ranking is padded. ``wide`` (questions, depth) holds the positions of the larger chunks, and
+    Each larger chunk occurs once, with the rank and the score of the best chunk that it contains. Later chunks move up,
+    and the end of each ranking is padded. ``wide`` (questions, depth) contains the positions of the larger chunks, and
     NO_CHUNK where ``narrow`` has padding. ``chunks`` is the address of the larger chunks.
     """
     order = np.argsort(wide, axis=1, kind="stable")
@@ -105,8 +105,8 @@ def drop_below(rankings: Rankings, least: float) -> Rankings:
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
     """Return rankings without the chunks of given documents; later chunks move up, and the end of each row is padded.
 
-    ``document`` (chunks,) holds the index of the document of each chunk. ``dropped`` (questions,) lists the indices of
-    the documents to remove from the ranking of each question.
+    ``document`` (chunks,) contains the index of each chunk's document. ``dropped`` (questions,) lists the indices of
+    the documents to remove from each question's ranking.
     """
     of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
     kept = np.ones(of_ranks.shape, dtype=bool)
@@ -123,7 +123,7 @@ def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) ->
     """Cut each ranking so that its chunks have at most ``budget`` tokens in total; the rest is padding.
 
     Each ranking is cut before the first chunk with which the total would exceed ``budget``, even if a later chunk is
-    short enough. ``tokens`` (chunks,) holds the number of tokens of each chunk.
+    short enough. ``tokens`` (chunks,) contains the number of tokens of each chunk.
     """
     spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # NO_CHUNK (-1) selects the appended 0
     return pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)

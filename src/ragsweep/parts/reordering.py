@@ -21,9 +21,8 @@ class Reordering(NamedTuple):
 
     The reranker scores only the first ``candidates`` chunks of a ranking. If ``min_score`` is set, chunks that score
     lower and chunks without a score are dropped; the ranking may then be empty. If ``mix`` is 0, chunks are ordered by
-    the scores of the reranker. If ``mix`` is above 0 (at most 1), they are ordered by
-    ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of the candidates of
-    a question to the range from 0 to 1.
+    the scores of the reranker. If ``mix`` is above 0 (at most 1), they are ordered by ``(1 - mix) * min-max(reranker) +
+    mix * min-max(first stage)``. Min-max scales the scores of a question's candidates to the range from 0 to 1.
     """
 
     candidates: int
@@ -59,10 +58,10 @@ def reordering_of(part: Any) -> Reordering:
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
-    ``scores`` (pairs,) holds the reranker's scores for the chunks of all heads, row by row, without padding. Chunks
-    after the head keep their ranks and scores; if ``min_score`` is set, they and chunks of the head that score lower
-    are dropped. The returned scores of the head are the scores that determine its order (mixed scores if ``mix``
-    is above 0).
+    ``scores`` (pairs,) contains the reranker's scores for the chunks of all heads, row by row, without padding. Chunks
+    after the head keep their ranks and scores. If ``min_score`` is set, chunks of the head that score lower are
+    dropped, and so are all chunks after the head. The returned scores of the head are the scores that determine its
+    order (mixed scores if ``mix`` is above 0).
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

@@ -11,7 +11,7 @@ from ragsweep.services.thoughts import TAGS
 
 @dataclass(eq=False, kw_only=True)
 class ServiceSettings:
-    """Base class of parts that call a service; the settings are documented in :mod:`ragsweep.services.http_client`.
+    """Base class of parts that call a service; see the settings in :mod:`ragsweep.services.http_client`.
 
     A subclass must set ``service`` in its ``__post_init__``, with the settings that ``call_settings`` returns.
     """

@@ -14,7 +14,7 @@ ENFORCE = "enforce"
 
 
 class TargetRule(Protocol):
-    """A target: a rule that evaluates one metric."""
+    """A rule that evaluates one metric."""
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Return the result for a metric whose value is not NaN."""
@@ -22,13 +22,13 @@ class TargetRule(Protocol):
 
 @dataclass(eq=False)
 class Target:
-    """Evaluate a metric against a threshold and bands.
+    """A threshold and bands for the value of a metric.
 
     A value reaches a limit if it is at least the limit or, for a metric where lower is better, at most the limit;
-    rounding errors are allowed for.
+    rounding errors are tolerated.
 
     Args:
-        threshold: The limit that a value must reach to pass, whatever its band.
+        threshold: The limit that a value must reach to pass, in any band.
         good: The limit of the band "good"; None: the threshold.
         fair: The limit of the band "fair"; None: the threshold.
         warn: Whether a value that does not pass is a warning instead of a failure.
@@ -89,7 +89,7 @@ class Target:
 
 @dataclass(eq=False)
 class Drop:
-    """Warn if a metric is much worse than a reference, such as a value observed in production.
+    """A warning if a metric is much worse than a reference, such as a value observed in production.
 
     Worse means lower, or higher for a metric where lower is better.
 

@@ -73,8 +73,8 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
     """Return the value in ``data`` and the keys of its rows; its arrays are read-only views of ``data``.
 
     ``result`` is the type of the value: dict, np.ndarray or a NamedTuple. Raises OtherFormat if the bytes are in
-    another version of the format or if their fields are not those of ``result``, and Damaged if they differ in any
-    other way from the bytes that were written under ``address``.
+    another version of the format or do not have exactly the fields of ``result``. Raises Damaged if they differ in any
+    other way from the bytes written under ``address``.
     """
     try:
         return _unpack(memoryview(data), address, result)
@@ -100,7 +100,7 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
     if facts["format"] != FORMAT:
         raise OtherFormat(f"format {facts['format']}; this version reads format {FORMAT}")
     if facts["address"] != address:
-        raise Damaged("its address is that of another value")
+        raise Damaged("it was written under the address of another value")
     arrays = {}
     for name, kind, shape, digest in facts["arrays"]:
         size = _size(kind, shape)
@@ -199,5 +199,5 @@ def _join(arrays: dict[str, np.ndarray], words: dict[str, str], result: type) ->
         fields = getattr(result, "_fields", tuple(arrays))
     if {*arrays, *words} != {*fields}:
         theirs, ours = (", ".join(name or "one array" for name in names) for names in ([*arrays, *words], fields))
-        raise OtherFormat(f"it has {theirs or 'nothing'}, where this version has {ours}")
+        raise OtherFormat(f"it contains {theirs or 'nothing'}; this version expects {ours}")
     return arrays[""] if issubclass(result, np.ndarray) else result(**arrays, **words)

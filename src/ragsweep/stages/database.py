@@ -64,7 +64,7 @@ class Database:
         self._move = put_aside
         self._warn = warn
         self._connections: dict[int, sqlite3.Connection] = {}
-        self._number = 0  # inode of the opened file, so that a file that has replaced it is not moved
+        self._number = 0  # inode of the opened file; another file at the same path is not moved
 
     def open(self) -> sqlite3.Connection:
         """Return this process's connection, which the first call opens; a damaged file is moved away first.

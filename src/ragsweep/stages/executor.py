@@ -26,7 +26,7 @@ PIECES = 8
 
 
 class Listener:
-    """Receives the events of an executor; this base class ignores them all."""
+    """A receiver of an executor's events; this base class ignores all events."""
 
     def started(self, node: Node, rows: int) -> None:
         """Handle the start of a node's computation; ``rows`` is the number of rows, 0 for a whole value."""
@@ -60,7 +60,7 @@ class StageWork:
 
 
 class Executor:
-    """Computes the values of nodes, keeps them by address in memory and in the store, if any, and reuses them.
+    """An executor that computes the values of nodes and reuses values in memory and in the store, if there is one.
 
     ``work`` contains the counts and the computing time of each stage except the corpus.
     """
@@ -127,8 +127,8 @@ class Executor:
     def failure(self, node: Node, row: str) -> CallFailed:
         """Return the exception that made a row fail in this process.
 
-        If inputs failed for the row, at any depth, this is the exception of the first one; otherwise, it is that of the
-        node itself. If no exception is recorded, return a new CallFailed with the reason "malformed".
+        If an input failed for the row, at any depth, return the exception of the first such input; otherwise, the
+        exception of the node. If no exception is recorded, return a new CallFailed with the reason "malformed".
         """
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
@@ -230,7 +230,7 @@ class Executor:
         return table.take(rows)
 
     def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
-        """Compute and store the missing rows; divide those of a failed call until every failing row is isolated.
+        """Compute and store the missing rows; divide the rows of a failed call until every failing row is isolated.
 
         A failing row gets the value that ``Node.failed`` returns; if the node has none, CallFailed is raised. Larger
         pieces are computed first, so that successes between the failures keep the service's circuit breaker closed.

@@ -96,8 +96,8 @@ def _amounts(tokens: float, money: float, currency: str) -> str:
 class StageCount:
     """Counts of a stage's nodes, and the duration and cost of the nodes to compute.
 
-    ``asked`` is the number of nodes that the configs need, summed over the configs; ``distinct`` is the number of
-    different addresses among them, and ``stored`` the number of distinct nodes that need not be computed (see `plan`).
+    ``asked`` is the number of nodes that the configs need, summed over the configs. ``distinct`` is the number of their
+    distinct addresses, and ``stored`` is the number of distinct nodes that need no computation (see `plan`).
     ``seconds`` is the estimated duration of the nodes to compute; None if nothing comparable to one of them was
     measured on this machine. ``rows`` is an upper bound on the answers or verdicts to compute: equal requests share a
     result but cannot be recognised before they are assembled. ``rows`` is 0 for stages whose rows are known in advance.

@@ -50,10 +50,9 @@ def latency_node(
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
-    """Return the node that times a step in which some parameters, such as a weight, do not change the amount of work.
+    """Return the node that times a step; steps that differ only in parameters such as a weight share one measurement.
 
-    ``rule`` is the step's spec without these parameters, so that all steps that differ only in them share one
-    measurement.
+    ``rule`` is the step's spec without the parameters that do not change the amount of work.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:

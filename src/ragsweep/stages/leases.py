@@ -1,11 +1,11 @@
 """Leases in an object store: one of several machines computes a result while the others wait.
 
 The object store needs put-if-absent, but no locks. A lease has numbered objects below its name; only the object with
-the highest number counts. This object belongs to the process that created it, the owner of the lease, which rewrites it
-every few seconds. A lease ends when its owner releases it, when the owner is a dead process on this machine, or when
-the object has not changed for ``lapse`` seconds by the clock of a waiting process. Another process may then create the
-object with the next number. So clocks of different machines are never compared, nothing is deleted, and a process that
-is wrongly considered dead overwrites only its own object.
+the highest number counts. The process that created this object is the owner of the lease and rewrites the object every
+few seconds. A lease ends when its owner releases it or is a dead process on this machine. It also ends when the object
+has not changed for ``lapse`` seconds by the clock of a waiting process. Another process may then create the object with
+the next number. Therefore, clocks of different machines are never compared and nothing is deleted. A process that is
+wrongly considered dead overwrites only its own object.
 """
 
 import json
@@ -47,7 +47,7 @@ class Leases(Liveness[str]):
         self._objects: dict[str, str] = {}  # lease held by this process -> its object
         self._unreleased: set[str] = set()  # objects of ended leases that could not be overwritten with FREE
         self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
-        self._id = uuid.uuid4().hex  # marks this instance's objects, even if the answer to their creation was lost
+        self._id = uuid.uuid4().hex  # identifies this instance's objects, even if a response is lost
         self._beats = 0
 
     @contextmanager

@@ -29,7 +29,7 @@ def machine() -> str:
     """Return a name for this machine: its architecture, processor and number of cores, which determine its speed."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
-    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # starts a process: only if needed
+    model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # the call starts a process
     return f"{platform.machine()} {model} x{os.cpu_count()}"
 
 

@@ -48,7 +48,7 @@ Found = TypeVar("Found")
 
 
 class Remote:
-    """Reads and writes objects by name; if an object is absent or cannot be reached, methods return None or False.
+    """An object store; if an object is absent or cannot be reached, methods return None or False.
 
     Args:
         objects: An obstore store.

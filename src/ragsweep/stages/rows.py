@@ -149,7 +149,7 @@ def _seal(columns: list[np.ndarray]) -> np.ndarray:
     """Concatenate arrays into one array, read-only like the arrays that are read from a store."""
     column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
-    # A view would keep the larger array that it belongs to in memory.
+    # A view would keep its larger base array in memory.
     sealed = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
     sealed.flags.writeable = False
     return sealed
@@ -168,7 +168,7 @@ class Computation:
         self._begun = time.perf_counter()
         self._elsewhere = 0.0  # seconds spent in other nodes
         self._kept = 0.0  # seconds up to the last kept rows
-        self._pieces = [0, 0]  # the numbers of computed pieces and of pieces read from the store
+        self._pieces = [0, 0]  # numbers of pieces: computed, and read from the store
 
     def seconds(self) -> float:
         """Return the seconds spent in this node without its inputs.

@@ -128,7 +128,7 @@ def check_compute(value: object, in_process: bool = True) -> None:
 
 
 class RayShards:
-    """Computes shards on the Ray cluster at RAY_ADDRESS or, if it is not set, on a new cluster on this machine.
+    """A Ray cluster that computes shards: the cluster at RAY_ADDRESS or, if it is not set, a new one on this machine.
 
     A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads the part only once and returns each
     shard as the bytes of an entry (see `blobs`), whose checksums and address are verified on arrival.
@@ -143,7 +143,7 @@ class RayShards:
             make: Computes a shard from its input; sent to each worker once.
             shards: Names of the shards.
             read: Returns the input of a shard, by name; called when the shard is submitted.
-            address: Address of the node that the shards belong to.
+            address: Address of the shards' node.
             result: Type of a shard's value.
 
         Raises:

@@ -30,7 +30,7 @@ from ragsweep.stages.store import Store, keys_digest
 from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
-"""Size in bytes from which an object that contains a cost is ignored."""
+"""Size limit of a cost object in bytes; a larger object counts as malformed."""
 
 
 class SharedStore(Store):
@@ -174,7 +174,7 @@ class SharedStore(Store):
 
     @contextmanager
     def _healing(self, name: str) -> Iterator[None]:
-        """If the block finds that an object is damaged or from another version, delete it with a warning."""
+        """Delete an object, with a warning, if the block raises Damaged or OtherFormat for it."""
         try:
             yield
         except (Damaged, OtherFormat) as fault:

@@ -124,7 +124,7 @@ class Store:
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy the rows of a node from the remote half; do nothing if there is no remote half, as in this class."""
+        """Copy the rows of a node from the remote half; do nothing in this class, which has no remote half."""
 
     # --- existing entries -----------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Store:
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return the values of the last ``most`` segments of a node, latest first; damaged ones are omitted.
 
-        With ``alike``, return those of the last segments of all other nodes with the same stage and class of part.
+        With ``alike``, return values of all other nodes with the same stage and class of part.
         """
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
@@ -164,10 +164,10 @@ class Store:
     def seconds(self, node: Node, amount: float) -> float | None:
         """Estimate how many seconds an amount of work in a stage takes; None if nothing comparable was measured.
 
-        The estimate uses the latest 20 measurements, on this machine and in the same stage, of the same part with the
-        same parameters, else of parts of the same class, else of any part. For a part with a model, only
-        measurements with the same parameters are used, because the speeds of models differ. Measurements that together
-        cover much less work than ``amount`` (see EXTRAPOLATED) are ignored, because they may be mostly start-up time.
+        The estimate uses the latest 20 measurements of the stage on this machine: of the same part with the same
+        parameters, else of parts of the same class, else of any part. For a part with a model, only measurements with
+        the same parameters are used, because the speeds of models differ. Measurements that together cover much less
+        work than ``amount`` (see EXTRAPOLATED) are ignored, because they may be mostly start-up time.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:

@@ -35,7 +35,7 @@ def is_address(name: str) -> bool:
 
 
 def busy() -> NoReturn:
-    """Raise Busy. As the argument ``waiting`` of ``Locks.alone``, this function prevents a wait for the lock."""
+    """Raise Busy; as the argument ``waiting`` of ``Locks.alone``, this function prevents a wait for the lock."""
     raise Busy
 
 

@@ -63,10 +63,10 @@ class Semantic(SentenceSplitter):
     """A chunker that cuts between neighbouring sentences that are less similar than most neighbours in the document.
 
     The distance between two sentences is 1 minus the cosine of their vectors. A document is cut wherever the distance
-    between neighbouring sentences exceeds the given ``percentile`` of these distances in the document (Kamradt 2024, "5
-    levels of text splitting", level 4, but without a buffer of neighbouring sentences). A piece longer than ``size``
-    characters is cut again where neighbouring sentences are least similar, and a sentence longer than ``size`` is cut
-    at pauses. Each document is embedded separately, so that its chunks depend only on its own text.
+    between neighbouring sentences exceeds the given ``percentile`` of these distances in the document. Source: Kamradt
+    2024, "5 levels of text splitting", level 4, but without a buffer of neighbouring sentences. A piece longer than
+    ``size`` characters is cut again where neighbouring sentences are least similar, and a sentence longer than ``size``
+    is cut at pauses. Each document is embedded separately, so that its chunks depend only on its own text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))

@@ -190,11 +190,11 @@ class Sq(CodeIndex):
 class Pq(CodeIndex):
     """A faiss index that compares the query with all vectors by product quantisation (Jégou et al., TPAMI 2011).
 
-    A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are
-    trained, and a piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The
-    means are trained on a seeded sample. A small corpus has at most as many means per subspace as vectors, but at least
-    16. The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
-    index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
+    A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are trained,
+    and a piece is replaced by the index of the nearest mean. With 8 bits, a vector takes ``m`` bytes. The means are
+    trained on a seeded sample. A small corpus has at most as many means per subspace as vectors, but at least 16. The
+    nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index.
+    If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))

@@ -33,8 +33,8 @@ class ExternalIndex(ABC):
     def build(self, vectors: Floats) -> Arrays:
         """Fill the table unless it is complete, and return its name as an array of bytes.
 
-        If there are no vectors, no table is created. Raises CallFailed if the table cannot be filled, and ConfigError
-        if the key or the URL is not in the environment, or if a setting does not suit the vectors.
+        If there are no vectors, no table is created. Raises CallFailed if the table cannot be filled. Raises
+        ConfigError if the key or the URL is not in the environment, or if a setting does not suit the vectors.
         """
         name = self._name(vectors)
         if len(vectors):

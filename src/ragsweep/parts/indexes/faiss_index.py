@@ -143,8 +143,8 @@ def _margin(queries: Floats, longest: float) -> Floats:
 
     A vector whose product is below the product at the last rank by more than the margin cannot be in the ranking. In
     any order of summation, the error of a float32 inner product of n terms is at most about n times the unit roundoff
-    times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). The
-    margin covers two such errors, and the rounding of two scores to float32.
+    times the lengths of both vectors. Source: Higham, Accuracy and Stability of Numerical Algorithms, 2002, section
+    3.1. The margin covers two such errors, and the rounding of two scores to float32.
     """
     return np.asarray(2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1))
 

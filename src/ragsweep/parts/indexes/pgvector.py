@@ -239,8 +239,8 @@ def _session(address: str, timeout: int) -> _Session:
 def _index_of(table: str) -> str:
     """Return the name of a table's index.
 
-    PostgreSQL cuts names after LONGEST_NAME characters: a suffix appended to the longest possible name of a table would
-    be lost, and the index would have the name of the table.
+    PostgreSQL cuts names after LONGEST_NAME characters. A suffix of the longest table name would be lost, and the index
+    would have the same name as the table.
     """
     return f"{table}_hnsw" if len(table) < LONGEST_NAME else f"{table[:-5]}_hnsw"
 
@@ -252,8 +252,8 @@ def _is_url(text: str) -> bool:
 def _secrets(url: str) -> set[str]:
     """Return the passwords in a URL (before the host, and in the parameters), both as written and decoded.
 
-    The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included, because libraries
-    mistake such a piece for a port or a host and quote it in their messages.
+    The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included: libraries may parse a
+    piece as a port or a host and quote it in a message.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

@@ -27,12 +27,12 @@ conforms to its schema, and nothing else."""
 
 @dataclass(eq=False, kw_only=True)
 class OpenAIJudge(EndpointSettings):
-    """Request judgements from an OpenAI-compatible endpoint, and embeddings for the metrics that need them.
+    """A judge behind an OpenAI-compatible endpoint, with embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema. A malformed reply is sent back to the model once, with a
-    description of its fault. For each sample, a process sends a prompt only once, even if several metrics use it; a
-    prompt that is repeated within a judgement is sent again, except at temperature 0. ``replicate`` changes only the
-    seed and the address of stored judgements, so with a new value all judgements are requested again.
+    description of its fault. For each sample, a process sends a prompt only once, even if several metrics use the
+    prompt. A prompt that is repeated within a judgement is sent again, except at temperature 0. ``replicate`` changes
+    only the seed and the address of stored judgements; a new value causes new requests for all judgements.
 
     Embeddings come from ``embeddings_model``, a model at ``embeddings_base_url`` (by default the judge's endpoint), or
     from ``embeddings``, an embedder of ragsweep; only one of the two may be set.
@@ -131,9 +131,9 @@ class OpenAIJudge(EndpointSettings):
         """
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
         async with AsyncExitStack() as locks:
-            for text in sorted(new):  # in one order, so that no two calls wait for each other
+            for text in sorted(new):  # sorted, to prevent a deadlock of two calls
                 lock = self._in_flight.setdefault(text, asyncio.Lock())
-                if lock.locked():  # a concurrent call embeds the text; if it fails, all that wait go on at once
+                if lock.locked():  # a concurrent call embeds the text; if it fails, all waiting calls continue
                     async with lock:
                         pass
                 else:
@@ -190,7 +190,7 @@ class OpenAIJudge(EndpointSettings):
         raise self._malformed(f"{fact}; {way_out} another judge.model", usage)
 
     def _malformed(self, fact: str, usage: Usage) -> CallFailed:
-        """Return the failure of a call with an unusable reply; record it, so that the command prints the remedy."""
+        """Return a CallFailed for an unusable reply, and record it, so that the command prints the remedy."""
         failure = CallFailed(fact, MALFORMED, usage)
         self.service.session.meter.note_failure(failure)
         return failure

@@ -9,11 +9,11 @@ These rules are not part of SQuAD:
 
 - Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
 - If a right answer consists only of articles and punctuation, such as the letter "A" of a choice, articles are not
-  removed before the comparison; if it consists only of punctuation, punctuation is not removed either (``literal``).
-  ExactMatch and TokenF1 ignore such right answers unless all right answers are of this kind.
+  removed before the comparison. If it consists only of punctuation, punctuation is not removed either (see
+  ``literal``). ExactMatch and TokenF1 ignore these right answers unless all right answers are of this form.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation, currency signs, format characters and marks that most writers omit
-  are removed, compatibility forms (NFKC), case and LETTERS are folded, and digits are converted to ASCII.
+  are removed. Compatibility forms (NFKC), case and LETTERS are folded, and digits are converted to ASCII.
 - In scripts without spaces, each character that is not a numeral is a word (as in the evaluation of CMRC 2018). The
   same applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
 """
@@ -242,7 +242,7 @@ def articles_of(question: Question, language: Language) -> str:
 
 
 def literal(text: str, right: str) -> str:
-    """Return a text in the form that is compared with a right answer that consists only of articles and punctuation.
+    """Return a text in the form used to compare right answers that consist only of articles and punctuation.
 
     Case and compatibility forms are folded, and white space is collapsed. Articles are kept, and punctuation is removed
     unless the right answer contains nothing else.

@@ -66,7 +66,7 @@ class RetrievalMetric(EvidenceMetric):
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
     """Return, for each question, the sum of ``weights`` over its pieces of evidence.
 
-    ``weights`` holds one number for each relevant piece of evidence of all questions.
+    ``weights`` has one number for each relevant piece of evidence of all questions.
     """
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
@@ -91,7 +91,7 @@ def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Return, for each rank, whether it is from 1 to ``cutoff`` (None: no upper limit); rank 0 means "not found"."""
+    """Return a mask of the ranks from 1 to ``cutoff`` (None: no upper limit); rank 0 means "not found"."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
@@ -118,9 +118,9 @@ Examples: ``[1, 3]``, ``[1-3]``, ``【1†L5】``, ``[Source 1]``, and ``[^1]``,
 """
 
 CITATIONS = re.compile(rf"(```.*?```|`[^`\n]*`|(?<=\w)\[0\])|{CITATION}", re.DOTALL)
-"""Matches citations (group 2: the numbers), and brackets that are not citations (group 1).
+"""Matches citations (group 2: the numbers), and text that is not to be searched for citations (group 1).
 
-These are code, and ``[0]`` directly after a word, as in ``argv[0]``: the numbers of passages start at 1.
+Group 1 is code, or ``[0]`` directly after a word, as in ``argv[0]``; passages are numbered from 1.
 """
 
 
@@ -233,6 +233,6 @@ def check_threshold(threshold: float, metric: str, key: str = "threshold") -> fl
 
 
 def batches(cases: Sequence[Case], size: int) -> Iterator[list[tuple[int, Case]]]:
-    """Yield batches of at most ``size`` pairs: the index of a case among all cases, and the case."""
+    """Yield batches of at most ``size`` pairs of a case's index and the case."""
     numbered = list(enumerate(cases))
     yield from (numbered[start : start + size] for start in range(0, len(numbered), size))

@@ -192,14 +192,14 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""Minimum overlap of a chunk with the section to which it belongs, as a proportion of the shorter of the two."""
+"""Minimum overlap of a chunk and its section, as a proportion of the shorter of the two."""
 
 
 ExpectedParts = tuple[NDArray[np.int64], NDArray[np.str_]]
 """An array of the distractors or sections of all questions, and one reason per question ("" if it is scored).
 
-The array (4, items) has a column for each distractor or section: the index of its question, the position of its
-document, and its start and end in the document.
+The array (4, items) has a column for each distractor or section. Its rows are the index of the question, the position
+of the document, and the start and the end in the document.
 """
 
 

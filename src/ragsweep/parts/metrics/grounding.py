@@ -1,7 +1,7 @@
 """Metrics that measure whether passages support an answer: the whole context, or the passages that a claim cites.
 
 The metrics of citations follow Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with
-Citations", except that shared content words, not a model, decide whether a passage supports a claim.
+Citations", except that a passage supports a claim if both share enough content words; no model is used.
 """
 
 import re

@@ -1,9 +1,10 @@
 """The base class of LLM-judged metrics, and the cache of the judge's replies.
 
 Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
-not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged: a
-resumed judgement counts its full usage, while another judgement with the same prompt counts none. Stored replies cannot
-be deleted: if those of a sample contradict each other, a mark is stored, and the next judgement requests new replies.
+not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged. A
+resumed judgement therefore counts its full usage, and another judgement with the same prompt counts none. Stored
+replies cannot be deleted. If the replies of a sample contradict each other, they are marked as unusable, and the next
+judgement requests new replies.
 """
 
 import base64
@@ -34,8 +35,8 @@ _ATTEMPT = 50
 class CachedJudge:
     """A judge whose replies are cached; ``payer`` is a hash of the metric and case to which new calls are charged.
 
-    ``words`` collects the reasons in the replies, in order of arrival. ``counted`` holds the keys of the replies whose
-    usage has been returned, so that the usage of a reply counts only once.
+    ``words`` collects the reasons in the replies, in order of arrival. ``counted`` contains the keys of the replies
+    whose usage has been returned; each usage counts only once.
     """
 
     judge: Judge

@@ -1,4 +1,4 @@
-"""Recognise numbers in texts, whose decimal marks and thousands separators differ between languages."""
+"""Recognise numbers in texts; decimal marks and thousands separators differ between languages."""
 
 import re
 import unicodedata

@@ -130,8 +130,8 @@ class AnswerLanguage(AnswerMetric):
 
     The question's language is given by its label ``language`` or, without this label, detected; the answer's language
     is detected. Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese outside
-    code. A question is not scored if the answer is a refusal or if one of the languages is unknown, for instance
-    because the answer is a name, a number or code.
+    code. A question is not scored if the answer is a refusal or if one of the languages is unknown. For example, the
+    language of a name, a number or code is unknown.
     """
 
     TRAITS = PartTraits(version="3")
@@ -146,15 +146,15 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that a question takes in one stage or in all stages: alone or, for its answer, in the original call.
+    """Milliseconds that a question takes in one stage or in all stages, when it is processed alone.
 
-    The original call, of an answer or of a query that a model wrote, may have been made at the same time as others, or
-    on another machine.
+    Answers, and queries that a model wrote, are not timed again: their time is the duration of the original call. This
+    call may have been concurrent with others, or on another machine.
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
-    ``mean`` or, for instance, ``p95``. The stage "retrieval" stands for all stages except "generate"; ``stage`` None
-    stands for all stages. A stage of a hybrid's legs, such as "retrieve", is summed over the legs; "retrieve/bm25" is
-    the stage of one leg. Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
+    ``mean`` or, for instance, ``p95``. The stage "retrieval" means all stages except "generate"; None means all stages.
+    A stage of a hybrid's legs, such as "retrieve", is summed over the legs; "retrieve/bm25" is the stage of one leg.
+    Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

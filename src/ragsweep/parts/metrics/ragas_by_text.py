@@ -42,9 +42,9 @@ class _ByText(Proportion):
 
     A chunk matches a quote if their similarity is at least ``threshold`` (for precision) or above ``threshold`` (for
     recall). Quotes are compared with whole chunks, so a phrase is not similar to a page that contains it. A question is
-    not scored if it has no relevant evidence, if any of its relevant evidence is a whole document, which has no quote,
-    or if the context is empty. No question is scored if the config computes no answers, because the texts of the
-    context are kept only with answers.
+    not scored if it has no relevant evidence, if any relevant evidence is a whole document (without a quote), or if the
+    context is empty. No question is scored if the config computes no answers, because the texts of the context are kept
+    only with answers.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")

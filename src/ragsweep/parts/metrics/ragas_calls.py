@@ -37,7 +37,7 @@ class NothingToJudge(Exception):
 
 
 class JudgeSession:
-    """Makes the calls for one sample of one case and sums their usage in ``usage``.
+    """The calls for one sample of one case; ``usage`` is the sum of their usage.
 
     Args:
         judge: The judge, with its cache.
@@ -56,8 +56,8 @@ class JudgeSession:
     async def ask(self, prompt: str, model: Any) -> Any:
         """Return the reply as an instance of ``model``, a pydantic class.
 
-        Raises CallFailed if the call fails, and ValueError for a reply in which no statement is classified, which ragas
-        would score as 1 or 0. If ``strict`` is true, raises NothingToJudge if a text contains no statements.
+        Raises CallFailed if the call fails, and ValueError if the reply classifies no statement: ragas would score this
+        reply as 1 or 0. With ``strict``, raises NothingToJudge if a text contains no statements.
         """
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1

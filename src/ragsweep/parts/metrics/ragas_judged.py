@@ -42,9 +42,9 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """Base class of ragas' judged metrics; ``of_ragas`` is the name of ragas' own class.
 
-    If ``strict`` is true, a case is not scored if any of its texts contains no statements; otherwise, a case is not
-    scored if none of its texts contains statements. A sample of a case costs up to ``chats`` chat calls,
-    ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls, not counting retries.
+    If ``strict`` is true, a case is scored only if all of its texts contain statements; otherwise, one text with
+    statements is enough. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each
+    passage, and ``embeds`` embedding calls, not counting retries.
     """
 
     of_ragas: ClassVar[str]
@@ -59,7 +59,7 @@ class RagasMetric(JudgeMetric):
         return {**versions(["ragas"]), "prompts": VERSION}
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return an upper estimate of the cost of judging one case, with all samples.
+        """Return an estimate of the highest cost of judging one case, with all samples.
 
         The number of output tokens is NaN if the metric makes chat calls and the judge has no ``max_tokens``.
         """
@@ -86,7 +86,7 @@ class RagasMetric(JudgeMetric):
         except NothingToJudge:
             return Judgement(math.nan, NO_STATEMENTS, session.usage)
         except (ValueError, IndexError, ArithmeticError):  # inconsistent replies: more classifications than statements
-            judge.discard(number)  # each reply alone is valid, so all of them are stored
+            judge.discard(number)  # the replies are stored, because each one alone is valid
             return Judgement(math.nan, MALFORMED, session.usage)
         if session.statements and not any(session.statements):
             return Judgement(math.nan, NO_STATEMENTS, session.usage)
@@ -190,9 +190,9 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the claims in the answer against those in the reference, rounded to two decimals.
 
-    Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored if the
-    reference contains no claims either, or if ``mode`` is "precision", for which the claims in the reference are not
-    extracted.
+    Refusals with text are also judged. An answer without claims scores 0, as in ragas. It is not scored if the
+    reference contains no claims either, or if ``mode`` is "precision", because this mode extracts no claims from the
+    reference.
     """
 
     TRAITS = PartTraits(version="3")
@@ -232,8 +232,8 @@ class RagasSemanticSimilarity(RagasMetric):
 class RagasNoiseSensitivity(RagasMetric):
     """Proportion of the statements in the answer that are wrong and follow from a chunk; lower is better.
 
-    With ``mode`` "relevant", a statement counts if it follows from a chunk that also supports a statement of the
-    reference; with "irrelevant", it counts if it follows only from chunks that support no statement of the reference.
+    A chunk is relevant if it supports a statement of the reference. With ``mode`` "relevant", a statement counts if it
+    follows from a relevant chunk; with "irrelevant", if it follows only from other chunks.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

@@ -2,9 +2,9 @@
 
 Most of them follow trec_eval (https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c,
 m_success.c, m_recip_rank.c and m_map.c), with two differences. First, relevance is a property of pieces of evidence,
-not of chunks, so that no denominator depends on the chunking; the values equal those of trec_eval if each document is
-one chunk with at most one piece of evidence. Second, a question without relevant evidence is not scored, whereas
-trec_eval scores it 0.
+not of chunks, so that no denominator depends on the chunking. The values equal trec_eval's if each document is one
+chunk with at most one piece of evidence. Second, a question without relevant evidence is not scored, whereas trec_eval
+scores it 0.
 
 trec_eval has neither F1 nor nDCG with exponential gain. It also lacks AnnRecall and AnnEvidenceLost, which compare an
 approximate index with an exact search of the same vectors.

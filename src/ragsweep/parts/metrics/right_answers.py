@@ -145,9 +145,9 @@ class KeywordCoverage(AnswerMetric):
 
     Case, accents and the forms of apostrophes and hyphens are ignored. ``match`` determines whether whole words
     ("word"), substrings ("substring") or word stems ("stem") are compared; a number such as ``12,500`` is one word.
-    ``language`` is the language of stems and numbers; "label" stands for the question's label ``language`` or, if this
-    label is missing or unknown, the detected language (English if none is detected). A refusal of an answerable
-    question scores 0. Unanswerable questions, and questions without keywords, are not scored.
+    ``language`` is the language of stems and numbers. "label" selects the question's label ``language``; if this label
+    is missing or unknown, the language is detected, with English as the default. A refusal of an answerable question
+    scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
     TRAITS = PartTraits(version="9")

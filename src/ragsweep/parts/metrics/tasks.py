@@ -17,7 +17,7 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 
 
 class TaskMetric(Proportion):
-    """A task metric, which scores the output that the config's output reader (``output=``) reads from an answer.
+    """Base class of task metrics, which score the output that the config's output reader (``output=``) returns.
 
     If the metric has a ``unit``, such as "ms", its scores are amounts, unless the unit is "%" or "points". Configs are
     compared by the ratios of amounts if all amounts are above 0, and otherwise by the differences between scores.
@@ -163,8 +163,9 @@ class TaskSuccess(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
 
-        NaN means that a metric has no score and no other criterion is missed, or that a metric does not apply to the
-        case (the reason is then in ``INAPPLICABLE``). A score may miss its limit by up to 1e-9, to allow for rounding.
+        The score is NaN if a metric has no score and no other criterion is missed. It is also NaN if a metric does not
+        apply to the case; the reason is then in ``INAPPLICABLE``. A score may miss its limit by up to 1e-9, to allow
+        for rounding.
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
         applies = ~missed

@@ -33,7 +33,7 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 @dataclass(eq=False)
 class WholeText:
-    """Read the whole text of an answer."""
+    """An output reader that returns the whole text of an answer."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -46,7 +46,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last fenced block of an answer (three or more backticks), even if the block is indented in a list.
+    """An output reader for the last fenced block of an answer (three or more backticks), which may be indented.
 
     If ``language`` is set, only blocks with this word after the opening fence count.
     """
@@ -65,7 +65,7 @@ class FencedBlock:
 
 @dataclass(eq=False)
 class JsonObject:
-    """Read the JSON object in the last fenced block of an answer or, if there is no block, in the whole answer.
+    """An output reader for the JSON object in an answer's last fenced block or, without a block, in the whole answer.
 
     ``schema`` is a JSON schema without references to other files or addresses, or the path of a file that contains one;
     None accepts every object.

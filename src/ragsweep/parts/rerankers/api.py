@@ -17,7 +17,7 @@ from ragsweep.services.replies import is_float32, read_token_counts
 
 @dataclass(eq=False)
 class ApiReranker(ReorderingSettings, ServiceSettings):
-    """Score pairs of a question and a text by ``POST {base_url}/rerank``; a score is the reply's ``relevance_score``.
+    """A reranker behind ``POST {base_url}/rerank``; a score is the reply's ``relevance_score``.
 
     :class:`ragsweep.services.http_client.Service` makes the calls and handles the API key, retries and waits.
     """
@@ -76,7 +76,7 @@ class ApiReranker(ReorderingSettings, ServiceSettings):
             return read(answer, len(texts)), read_token_counts(answer)
 
         scores, used = (await self.service.post(HttpRequest("rerank", body), read_and_count)).value
-        if used:  # else the service, such as Cohere, has a price per search
+        if used:  # otherwise, the service has a price per search, as Cohere does
             self.service.session.meter.record(self.model, used._replace(calls=1))
         return scores
 

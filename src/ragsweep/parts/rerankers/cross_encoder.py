@@ -21,7 +21,7 @@ DECIMALS = 4
 
 @dataclass(eq=False)
 class CrossEncoder(ReorderingSettings, SentenceTransformersModel):
-    """Score a pair of a question and a chunk by the logit of a classifier with one output; higher means more relevant.
+    """A reranker whose score is the logit of a classifier with one output; a higher logit means more relevant.
 
     A logit of 0 means a probability of 0.5. The probability itself is not used, because in single precision it is equal
     for all good candidates. The logit is rounded, because later decimals depend on the other pairs in the batch and

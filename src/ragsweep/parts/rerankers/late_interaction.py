@@ -1,4 +1,4 @@
-"""A reranker that compares the token vectors of the question and a chunk, and one that does nothing."""
+"""A reranker that compares the token vectors of the question and a chunk, and a placeholder for no reranker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ QUESTIONS = 64
 
 @dataclass(eq=False)
 class LateInteraction(ReorderingSettings):
-    """Score a pair by MaxSim: the mean, over the question's tokens, of the cosine to the chunk's most similar token.
+    """MaxSim: a score is the mean, over the question's tokens, of the cosine to the chunk's most similar token.
 
-    Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines, which
-    orders the chunks of a question in the same way but is not comparable between questions. The token vectors come from
-    the embedder's method ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per
-    chunking and embedder. Their vectors are stored in half precision, which changes a score by less than 0.001.
+    Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines. Sums
+    result in the same order but are not comparable between questions. The token vectors come from the embedder's method
+    ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per chunking and embedder. Their
+    vectors are stored in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", reordering=REORDERING)
@@ -84,7 +84,7 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
 
 
 class NoReranker:
-    """A reranker without candidates, which leaves every ranking unchanged."""
+    """Placeholder for no reranker: without candidates, every ranking remains unchanged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     candidates = 0

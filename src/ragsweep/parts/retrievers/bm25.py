@@ -37,15 +37,15 @@ Score = Callable[[list[int]], NDArray[Any]]
 
 @dataclass(eq=False)
 class Bm25:
-    """Rank chunks by BM25 over lower-cased words of at least two characters, stemmed and without stop words.
+    """A retriever that ranks chunks by BM25 over stemmed words of at least two characters, without stop words.
 
-    Ligatures and other compatibility forms are replaced by the letters that they represent, and soft hyphens are
-    ignored. In scripts without spaces, and in Hangul, words are pairs of adjacent characters, so a query of a single
-    character finds only chunks in which this character stands alone.
+    Words are in lower case, ligatures and other compatibility forms are replaced by the letters that they represent,
+    and soft hyphens are ignored. In scripts without spaces, and in Hangul, words are pairs of adjacent characters; a
+    query of a single character finds only chunks in which this character has no neighbour.
 
     The backend ``bm25s`` uses Lucene's formula, called "lucene (accurate)" by Kamphuis et al., "Which BM25 do you
     mean?", ECIR 2020. A word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, adds ``idf * f / (f + k1
-    (1 - b + b length / average))`` to the chunk's score, with ``idf = ln(1 + (N - n + .5) / (n + .5))``; ``length`` is
+    (1 - b + b length / average))`` to the chunk's score, with ``idf = ln(1 + (N - n + .5) / (n + .5))``. ``length`` is
     the number of words in the chunk, and ``average`` is the mean of ``length`` over all chunks. The backend
     ``rank_bm25`` uses BM25Okapi from the rank_bm25 library. Chunks that score 0 or less, or below ``min_score``, are
     dropped.

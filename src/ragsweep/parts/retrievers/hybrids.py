@@ -35,7 +35,7 @@ class _Hybrid:
 
 
 class HybridRrf(_Hybrid):
-    """Fuse rankings of any retrievers by reciprocal rank fusion; see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
+    """A hybrid of any retrievers by reciprocal rank fusion; see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
 
@@ -55,7 +55,7 @@ ROUNDING = 0.01
 
 
 class HybridConvex(_Hybrid):
-    """Fuse rankings of any retrievers by a weighted sum of normalised scores; see :func:`ragsweep.parts.fusion.convex`.
+    """A hybrid of any retrievers by a weighted sum of normalised scores; see :func:`ragsweep.parts.fusion.convex`.
 
     If ``weights`` sets the weight of every leg, ``alpha`` and ``alpha_leg`` are ignored. Otherwise, the leg
     ``alpha_leg`` has the weight ``alpha``, and the other legs share ``1 - alpha`` equally. With ``normalisation``

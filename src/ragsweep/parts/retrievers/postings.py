@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 
 def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
-    """Return the Words of a block of texts; ``numbers`` holds each text's words as indices into ``vocabulary``."""
+    """Return the Words of a block of texts; ``numbers`` contains each text's words as indices into ``vocabulary``."""
     lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
     flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
     return Words(packed(vocabulary), flat, lengths)
@@ -86,8 +86,7 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
 
     The arrays are bit-identical to those of bm25s: postings ordered by word, then by chunk. ``counted`` yields pairs of
     a block's number and its counts, in any order of blocks. The counts (at least three bytes per pair) and the postings
-    are kept in temporary files, so the only data in memory that grow with the number of chunks are the vocabulary and
-    the chunks' lengths.
+    are kept in temporary files. In memory, only the vocabulary and the chunks' lengths grow with the number of chunks.
     """
     known: dict[str, int] = {}
     spread = np.zeros(0, dtype=np.int64)
@@ -131,9 +130,9 @@ def _weigh(
 ) -> None:
     """Replace every count f in place by ``idf f / (f + k1 (1 - b + b length / average))``, rounded as in bm25s.
 
-    ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word that occurs in n of N chunks; ``length`` is the number of
+    ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word that occurs in n of N chunks. ``length`` is the number of
     words in the chunk, and ``average`` is the mean of ``length`` over all chunks. The counts of word w are
-    ``counts[starts[w]:starts[w + 1]]``, and ``chunks`` holds the chunk of each count.
+    ``counts[starts[w]:starts[w + 1]]``, and ``chunks`` contains the chunk of each count.
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)

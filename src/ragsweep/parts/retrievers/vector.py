@@ -1,4 +1,4 @@
-"""A retriever that ranks chunks by their vectors, and one that finds nothing."""
+"""A retriever that ranks chunks by their vectors, and a placeholder for no retriever."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Vector:
 
 
 class NoRetriever:
-    """A retriever that finds no chunks for any query."""
+    """Placeholder for no retriever: every ranking is empty."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None))
 

@@ -1,4 +1,4 @@
-"""Let a language model decide whether a question needs a search of the corpus."""
+"""Decide with a language model whether a question needs a search of the corpus."""
 
 import json
 import math
@@ -28,12 +28,11 @@ _FORM = 'Reply with a JSON object and nothing else: {"search": true} or {"search
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
-    """Let a model, called through OpenAI's protocol, decide whether a question needs a search of the corpus.
+    """A router that uses a model, called through OpenAI's protocol, to decide whether a question needs a search.
 
     The model must reply with a JSON object, optionally in a code block, in which ``search`` is true or false; after any
-    other reply, the decision counts as failed. In the prompt, the conversation is enclosed in tags that contain its
-    hash, so that the conversation cannot imitate the tags, and the model is instructed not to follow instructions
-    between the tags.
+    other reply, the decision counts as failed. The prompt encloses the conversation in tags that contain its hash, so
+    that the conversation cannot imitate the tags. The model is instructed not to follow instructions between the tags.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="2")

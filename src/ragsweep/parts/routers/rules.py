@@ -18,7 +18,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class NoRouter:
-    """Represent a config without a router: the golden set's ``needs_retrieval`` decides; this part is never called."""
+    """Placeholder for no router: the golden set's ``needs_retrieval`` applies, and this part is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
@@ -30,12 +30,12 @@ class NoRouter:
 
 @dataclass(eq=False)
 class Rule:
-    """Search for every question, except for short conversational messages (such as greetings) that match a pattern.
+    """A router that searches for every question except short conversational messages, such as greetings.
 
-    The patterns in ``conversation`` are regular expressions. A match starts at the beginning of the question and stops
-    at the end of a word; case, accents and the form of apostrophes are ignored. A text of more than ``most_words``
-    words always leads to a search, because a question may follow the greeting. In scripts without spaces, a character
-    counts as half a word.
+    A conversational message matches one of the regular expressions in ``conversation``. A match starts at the beginning
+    of the question and stops at the end of a word; case, accents and the form of apostrophes are ignored. A text of
+    more than ``most_words`` words always leads to a search, because a question may follow the greeting. In scripts
+    without spaces, a character counts as half a word.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="5")
@@ -87,7 +87,7 @@ def _bare(text: str) -> str:
 
 @dataclass(eq=False)
 class Similarity:
-    """Search for every message, unless it is more similar to examples of conversation than to examples of questions.
+    """A router that searches unless a message is more similar to examples of conversation than to those of questions.
 
     A message is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold`` and
     greater than its cosine to the nearest example in ``questions``. If ``questions`` is empty, ``threshold`` takes the

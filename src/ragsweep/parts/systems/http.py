@@ -32,16 +32,16 @@ SIGNED = ("code", *SIGNATURES)
 
 @dataclass(eq=False)
 class Http(ServiceSettings):
-    """Evaluate a system over HTTP: POST each question as JSON to ``url``.
+    """A system over HTTP: each question is sent by POST, as JSON, to ``url``.
 
     ``body`` is a mapping or a JSON string. In its values, every ``{question}`` is replaced by the question. A value
-    ``{history}`` is replaced by a list of the earlier turns, each an object with ``role`` and ``content``; if
-    ``{history}`` is an item of a list, the turns become items of that list. ``answer``, ``contexts``, ``ids``,
+    ``{history}`` is replaced by a list of the earlier turns, each an object with ``role`` and ``content``. If
+    ``{history}`` is an item of a list, the turns become items of this list. ``answer``, ``contexts``, ``ids``,
     ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
     :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
-    a stream of events, the strings at a path are joined. If the path ``answer`` contains ``choices[0]``, an answer
-    fails if its ``finish_reason`` states that it is truncated, withheld or aborted, or if its message has no text (for
-    example, only a ``refusal``).
+    a stream of events, the strings at a path are joined. If the path ``answer`` contains ``choices[0]``, the response
+    is a chat completion. Its answer fails if the ``finish_reason`` means truncated, withheld or aborted, or if the
+    message has no text (for example, only a ``refusal``).
     """
 
     TRAITS = replace(ServiceSettings.TRAITS.with_operational(*FURTHER), version="3")
@@ -167,7 +167,7 @@ class Http(ServiceSettings):
         return to_response(values, self.refusals, self._usage(body), self.thoughts)
 
     def _in_chat(self, body: Any, path: str) -> Any:
-        """Return the last value at a path of a chat completion; None if there is none, or if it is another reply."""
+        """Return the last value at a path of a chat completion; None if there is no value, or for any other reply."""
         found = []
         for event in body.events if isinstance(body, EventStream) else [body]:
             with suppress(PathNotFound):

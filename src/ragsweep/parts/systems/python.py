@@ -29,7 +29,7 @@ KEYS = ("answer", "contexts", "ids", "scores", "tokens_in", "tokens_out")
 
 @dataclass(eq=False)
 class Python:
-    """Evaluate a Python function, named as "package.module.function", by calling it with each question.
+    """A system that is a Python function, named as "package.module.function" and called with each question.
 
     If the function has a second positional parameter, it also gets the earlier turns, a list of mappings with ``role``
     and ``content``. It must return the text of the answer (None: an abstention), or a mapping with ``answer`` (optional
@@ -137,7 +137,7 @@ class Python:
 
 
 class Pipeline:
-    """Represent the pipeline that the other parts of the config describe; this part is never called."""
+    """Placeholder for no external system: the config's other parts form the pipeline, and this part is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 

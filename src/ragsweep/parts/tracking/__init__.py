@@ -1,4 +1,4 @@
-"""Trackers, which record results in MLflow or nowhere; no other package of ragsweep imports mlflow."""
+"""Trackers: record results in MLflow, or discard them; no other package of ragsweep imports mlflow."""
 
 from ragsweep.parts.tracking.client import ALL, CHOSEN, Mlflow
 from ragsweep.parts.tracking.none import NoTracking

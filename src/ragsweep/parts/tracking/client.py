@@ -1,4 +1,4 @@
-"""Record results in MLflow through its client, leaving the process's active run and default tracking URI as they were.
+"""Record results in MLflow; the process's active run and default tracking URI remain unchanged.
 
 A sweep is recorded as a parent run, and each of its configs as a child run (tag ``mlflow.parentRunId``). The status of
 every run is set explicitly, because MLflow leaves the run of a killed process RUNNING and sets the run of a crashed
@@ -48,7 +48,7 @@ CHOSEN, ALL = TABLES = ("chosen", "all")
 
 
 class Mlflow:
-    """Record results in an MLflow database or on an MLflow server.
+    """A tracker that records results in an MLflow database or on an MLflow server.
 
     Args:
         uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. The default
@@ -68,7 +68,7 @@ class Mlflow:
     ) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
-        self.traces = traces  # only checked in this class; an evaluation reads it from the config
+        self.traces = traces  # only checked in this class; read by an evaluation from the config
         self.tables = tables
 
     def check(self) -> None:
@@ -110,8 +110,8 @@ class Mlflow:
     def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
         """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if there is neither.
 
-        Only this tracker's experiment is searched, but ``known`` may be in a different experiment, where ``mlflow run``
-        may have created it. If ``started`` (seconds since 1970) is given, only runs with exactly this start time count.
+        Only this tracker's experiment is searched, but ``known`` may be a run in another experiment, created by
+        ``mlflow run``. If ``started`` (seconds since 1970) is given, only runs with exactly this start time count.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
@@ -199,7 +199,7 @@ class Mlflow:
         """Map the name of each job in ``jobs`` (None: of every job of the sweep) to the job's run.
 
         Jobs without a run are omitted. A job has several runs if a process was killed between a request and the
-        response; then all runs but one are ended as KILLED, with the reason in the tag ``ragsweep.killed``.
+        response. All of these runs but one are ended as KILLED, with the reason in the tag ``ragsweep.killed``.
         """
         with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
@@ -248,8 +248,8 @@ class Mlflow:
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
         """Record the result of a config as a run, and return the run's id.
 
-        Rankings are written to the parent run, where all its children share them, or to the run itself if it has no
-        parent; rankings that exist there are not written again. A PARTIAL result is recorded as a FAILED run.
+        Rankings are written to the parent run, so that all its children share them, or to a run without a parent.
+        Existing rankings are not written again. A PARTIAL result is recorded as a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         seconds = ANSWER_SECONDS + TRACE_SECONDS * len(artifacts.traces)

@@ -88,9 +88,9 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, ``experiments`` maps
-    the name of an experiment to its id, and ``prompts`` maps the name and content of a prompt to its registered
-    version. ``prompts`` is None if prompts cannot be registered.
+    It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, and ``experiments``
+    maps the name of an experiment to its id. ``prompts`` maps the name and content of a prompt to its registered
+    version. It is None if prompts cannot be registered.
     """
 
     uri: str
@@ -116,7 +116,7 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Within a ``with`` block, make this URI and the experiment with the id ``experiment`` the defaults of MLflow.
+        """Make this URI and the experiment with the id ``experiment`` MLflow's defaults within a ``with`` block.
 
         Some functions of MLflow use the default URI and experiment, not the client's.
         """
@@ -140,7 +140,7 @@ class Connection:
         return self.parents[run_id]
 
     def experiment(self, name: str) -> str:
-        """Return the id of the experiment with this name, which is created if it does not exist.
+        """Return the id of the experiment with this name; create the experiment if it does not exist.
 
         Raises TrackingError if the experiment was deleted.
         """
@@ -219,7 +219,7 @@ class Connection:
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
             f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
-            " tracking=none, whose results `ragsweep sync` with --all sends later"
+            " tracking=none and send the results later with `ragsweep sync --all`"
         )
 
     @contextmanager

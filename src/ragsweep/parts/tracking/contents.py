@@ -145,7 +145,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
 def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> Generator[None, None, None]:
     """Write rankings and their relevance labels (qrels) as artifacts of ``home`` after a ``with`` block.
 
-    Existing artifacts are skipped. Those for a local folder are compressed in a thread while the block sends requests.
+    Existing artifacts are skipped. Artifacts for a local folder are compressed in a thread while the block runs.
     """
     tables = {
         "trec.gz": artifacts.rankings,
@@ -164,7 +164,7 @@ def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) ->
     with ThreadPoolExecutor(1) as thread:
         packed = thread.map(pack, new)
         yield
-        if not is_local:  # listed after the block, so that an unusable store does not prevent its requests
+        if not is_local:  # after the block: an unusable store must not prevent the block's requests
             new = files.missing(home.artifacts, list(texts), connection.uri)
             packed = map(pack, new)
         files.write(home.artifacts, dict(zip(new, packed, strict=True)), connection.uri)

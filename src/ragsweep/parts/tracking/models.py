@@ -114,7 +114,7 @@ class ModelRegistry:
             return ModelVersion(name, str(made.version), dict(tags))
 
     def point(self, alias: str, version: ModelVersion) -> None:
-        """Point an alias of a model to a version, instead of the version to which the alias pointed before."""
+        """Point an alias of a model to a version; an existing alias is moved."""
         with self.connection.opened(None):
             self.connection.client.set_registered_model_alias(version.name, alias, version.number)
 

@@ -1,4 +1,4 @@
-"""Names of MLflow tags, the place of a run in a sweep, and the choice of a run for each job.
+"""Names of MLflow tags, the placement of a run in a sweep, and the choice of a run for each job.
 
 This module does not import MLflow.
 """
@@ -34,7 +34,7 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 @dataclass(frozen=True)
 class RunPlacement:
-    """The place at which a config is recorded in MLflow.
+    """The sweep, the job and the existing run, if any, under which a config is recorded in MLflow.
 
     ``parent`` is the id of the sweep's run, and ``job`` is the name of the config in the sweep (``3``, ``finalist-0``);
     both are None for a single config. ``adopt`` is the id of an existing run to use, which ``mlflow run`` or an earlier

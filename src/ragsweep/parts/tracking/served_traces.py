@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 class ServedStep:
     """A step of a served request: its duration and, if it ranks chunks, the top score and its lead over the next score.
 
-    Numbers that are not known are NaN. ``inputs`` and ``outputs`` are sent for display but not read back.
+    Unknown numbers are NaN. ``inputs`` and ``outputs`` are sent for display but not read back.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -190,10 +190,7 @@ def _places(connection: Connection, experiment: str | None) -> list[str]:
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the served request in an MLflow trace, or None if the trace cannot be read.
-
-    If the trace cannot be read, ``skip`` is called with the reason.
-    """
+    """Return the served request in an MLflow trace; None, after a call of ``skip``, if the trace cannot be read."""
     try:
         return _as_served(trace)
     except _Unreadable as fault:
