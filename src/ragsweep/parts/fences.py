@@ -41,7 +41,7 @@ def fence(text: str) -> str:
 
 
 def unfence(text: str) -> str:
-    """Return a judge's reply without fence tags, which the judge may have copied from the prompt."""
+    """Return a judge's reply without fence tags copied from the prompt."""
     return _TAG.sub("", text)
 
 

@@ -24,7 +24,7 @@ def reciprocal_rank(
 
     Ranks begin at 1. If ``weights`` is None, every weight is 1. Return rankings of ``depth`` ranks, padded if there are
     fewer candidates. Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and
-    individual rank learning methods", SIGIR 2009, which uses k = 60 and has no weights.
+    individual rank learning methods", SIGIR 2009, with k = 60 and without weights.
     """
     shares = []
     weights = weights or [1.0] * len(rankings)
@@ -118,8 +118,8 @@ def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequen
     """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth of the leg) per leg.
 
     Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), ordered by position. The
-    column contains the share of every leg, which is 0 if the leg did not find the chunk. The chunks of a leg with
-    weight 0 count as padding.
+    column contains the share of every leg, or 0 if the leg did not find the chunk. The chunks of a leg with weight 0
+    count as padding.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "the legs of a hybrid must rank the same chunks"
     legs = zip(rankings, weights, strict=True)

@@ -160,7 +160,7 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
 
     names, ids = ["ids", "kinds"][: 1 + typed], _ids(PROBES[0])
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tracing warns of constant lengths, which the comparison on PROBES detects
+        warnings.simplefilter("ignore")  # tracing warns of constant lengths, but the comparison on PROBES detects them
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
             OneText().eval(),
@@ -208,7 +208,7 @@ def session_of(graph: bytes) -> Any:
 
 
 def _ids(length: int) -> Any:
-    """Return token ids (1, length) of an artificial text; it uses only the ids 3 to 9, which every vocabulary has."""
+    """Return token ids (1, length) of an artificial text, from 3 to 9, because every vocabulary has these ids."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]

@@ -38,8 +38,8 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
     """Change ``model`` in place so that its transformers compute in int8, and free their float32 weights.
 
     ``model`` is a SentenceTransformer or CrossEncoder in float32 on the CPU. ``fingerprint`` contains everything that
-    determines the exported files, which are cached in ``folder`` (None: every process exports the model again). Raises
-    ValueError if the model has no transformer, or if a transformer cannot be exported.
+    determines the exported files. The files are cached in ``folder`` (None: every process exports the model again).
+    Raises ValueError if the model has no transformer, or if a transformer cannot be exported.
     """
     from sentence_transformers.base.modules import Transformer
 
@@ -58,7 +58,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 def weight_bits() -> int:
     """Return the number of bits per weight: 8, or 7 on x86 without VNNI.
 
-    Without VNNI, x86 adds pairs of products in 16 bits, which 8-bit weights may overflow.
+    Without VNNI, x86 adds pairs of products in 16 bits; 8-bit weights may overflow them.
     """
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8

@@ -53,7 +53,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 
     Ties are ordered by column.
     """
-    bits = (0.0 - scores).view(np.int32)  # 0.0 - x is never -0.0, whose bits differ from those of 0.0
+    bits = (0.0 - scores).view(np.int32)  # 0.0 - x turns -0.0 into 0.0: equal scores get equal bits
     flips = bits >> 31
     flips &= 0x7FFFFFFF
     flips ^= bits  # IEEE 754 floats sort like integers once negative floats are flipped

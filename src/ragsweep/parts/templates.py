@@ -43,9 +43,8 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
     """Return a value with all templates in its mappings and lists filled in, at any depth.
 
-    A string that is just a placeholder is replaced by the value of the field, which may have any type. Keys of
-    mappings, and values of other types, are unchanged. Raises ConfigError for an unknown field and for an invalid
-    template.
+    A string that is just a placeholder is replaced by the value of the field, of any type. Keys of mappings, and values
+    of other types, are unchanged. Raises ConfigError for an unknown field and for an invalid template.
     """
     if isinstance(value, Mapping):
         return {key: fill(item, fields) for key, item in value.items()}

@@ -1,7 +1,7 @@
 """Count and locate tokens, to measure the length of contexts: each word, punctuation mark and symbol is a token.
 
-In scripts without spaces, and in Hangul, each character is a token. All configs use this tokenizer, which is
-independent of models, so that context lengths are comparable across configs and over time.
+In scripts without spaces, and in Hangul, each character is a token. All configs use this tokenizer. It is independent
+of models, so that context lengths are comparable across configs and over time.
 """
 
 import re

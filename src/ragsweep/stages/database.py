@@ -67,7 +67,7 @@ class Database:
         self._number = 0  # inode of the opened file; another file at the same path is not moved
 
     def open(self) -> sqlite3.Connection:
-        """Return this process's connection, which the first call opens; a damaged file is moved away first.
+        """Return this process's connection, opened by the first call; a damaged file is moved away first.
 
         Raises OSError or sqlite3.Error if the database cannot be opened.
         """
@@ -96,7 +96,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in one transaction, which is rolled back if the block raises an exception.
+        """Run the block in one transaction; roll it back if the block raises an exception.
 
         Raises OSError or sqlite3.Error if the database cannot be opened or written; a damaged file is moved away.
         """

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from ragsweep.core.identity import Node, Rows
 
 SOURCE = "corpus"
-"""The stage of the corpus, which is given, not computed, and therefore not counted."""
+"""The stage of the corpus; it is given, not computed, and therefore not counted."""
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -55,7 +55,7 @@ class KnownResults(Protocol):
 class Charge:
     """The cost of calls to services: their number, their tokens and their price; NaN where unknown.
 
-    The cost is projected from measured calls or, if ``estimated``, from the parts' estimates, which are upper bounds.
+    The cost is projected from measured calls or, if ``estimated``, from upper bounds that the parts estimate.
     ``most_tokens`` and ``most_money`` are upper bounds in either case.
     """
 

@@ -26,7 +26,7 @@ Even on a busy machine, some runs are not disturbed.
 
 @cache
 def machine() -> str:
-    """Return a name for this machine: its architecture, processor and number of cores, which determine its speed."""
+    """Return a name for this machine by what determines its speed: architecture, processor and number of cores."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
     model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # the call starts a process

@@ -1,9 +1,9 @@
 """The remote half of a store: an object store shared by several machines.
 
-Results are immutable objects, named by address, so get, put-if-absent, list and delete suffice for them. All requests
-are made by the library obstore, which reads credentials from the environment. If the object store is unreachable or too
-slow, the user is warned, and no request is made for a minute. Each successive failure doubles this pause, without
-another warning.
+Results are immutable objects, named by address, so get, put-if-absent, list and delete suffice for them. The library
+obstore makes all requests; it reads credentials from the environment. If the object store is unreachable or too slow,
+the user is warned, and no request is made for a minute. Each successive failure doubles this pause, without another
+warning.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class Remote:
         return self._reach(self._answered(lambda: obstore.head_async(self._objects, name))) is not None
 
     def names(self, prefix: str) -> list[str] | None:
-        """Return the sorted names below a prefix, which ends with a slash; None if the object store is unreachable."""
+        """Return the sorted names below a prefix ending with a slash; None if the object store is unreachable."""
         import obstore
 
         async def read() -> list[str]:
@@ -153,11 +153,11 @@ class Remote:
         return self._reach(put, writing=True) is not None
 
     def put_later(self, name: str, data: bytes) -> None:
-        """Queue an object, which another thread writes unless it exists; do nothing during a pause."""
+        """Queue an object for writing by another thread unless it exists; do nothing during a pause."""
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Queue a file, which another thread uploads unless the object exists; ``flush`` waits for the upload.
+        """Queue a file for upload by another thread unless the object exists; ``flush`` waits for the upload.
 
         Once the object exists, ``then`` is called in that thread. It is not called if the upload fails. While the
         object store is unreachable, nothing is queued.
@@ -171,7 +171,7 @@ class Remote:
         self._reach(self._answered(lambda: obstore.delete_async(self._objects, name)))
 
     def remove_below(self, prefix: str) -> None:
-        """Delete all objects whose names begin with a prefix, which ends with a slash."""
+        """Delete all objects whose names begin with a prefix; the prefix ends with a slash."""
         for name in self.names(prefix) or ():
             self.remove(name)
 

@@ -90,7 +90,7 @@ class RowTables:
         self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
-        """Return the table of a node; if there is none, return a new, empty table, which `put` can add."""
+        """Return the table of a node or, if there is none, a new, empty table; `put` can add the new table."""
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()

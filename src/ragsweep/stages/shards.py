@@ -131,7 +131,7 @@ class RayShards:
     """A Ray cluster that computes shards: the cluster at RAY_ADDRESS or, if it is not set, a new one on this machine.
 
     A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads the part only once and returns each
-    shard as the bytes of an entry (see `blobs`), whose checksums and address are verified on arrival.
+    shard as the bytes of an entry (see `blobs`). Checksums and address are verified on arrival.
     """
 
     def compute(

@@ -34,7 +34,7 @@ LONGEST_COST = 10_000
 
 
 class SharedStore(Store):
-    """A store with two halves: a local one in a folder, which is opened or created, and a remote one.
+    """A store with two halves: a local one, in a folder that is opened or created, and a remote one.
 
     The constructor raises the same exceptions as the constructor of `Store`.
     """

@@ -1,6 +1,6 @@
 """Store the values of nodes on disk, by address, for all processes on a machine.
 
-A whole value is one file (see `blobs`), which is written under a temporary name, synced and renamed. Rows are stored in
+A whole value is one file (see `blobs`); it is written under a temporary name, synced and renamed. Rows are stored in
 segments, each of which contains the keys and values of some rows, in one SQLite table (see `database`). Everything that
 is read is verified; a damaged entry is moved to quarantine with a warning and counts as missing. If the store cannot be
 written, results are still returned, but later processes must compute them again.
@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 
 
 class Store:
-    """A store in a folder, which is opened or created; ``warn`` is called for damage and failed reads and writes.
+    """A store in a folder that is opened or created; ``warn`` is called for damage and failed reads and writes.
 
     The constructor raises OSError or sqlite3.Error if the folder cannot be created or written.
     """

@@ -39,7 +39,7 @@ class StoreFiles:
         return self.folder / "pieces" / address
 
     def quarantine(self, name: str) -> Path:
-        """Return a new path for a file in the quarantine folder, which is created if it does not exist."""
+        """Return a new path for a file in the quarantine folder; create the folder if it does not exist."""
         folder = self.folder / "quarantine"
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder / f"{time.time_ns()}-{name}"
@@ -61,7 +61,7 @@ class StoreFiles:
         return size
 
     def temporary(self) -> Path:
-        """Return a new path for an unfinished file; its name identifies this process, which writes it."""
+        """Return a new path for an unfinished file of this process; its name identifies the process."""
         return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
 
 

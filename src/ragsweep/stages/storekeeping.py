@@ -105,7 +105,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     except BaseException as fault:
         connection.close()
         # SQLite creates companion files even to read a database. If it cannot, and there is no log to read, open the
-        # database as immutable, which needs no such files.
+        # database as immutable, without companion files.
         log = path.with_name(f"{path.name}-wal")
         waiting = log.exists() and log.stat().st_size
         if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:

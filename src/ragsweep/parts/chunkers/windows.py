@@ -20,7 +20,7 @@ class NoChunker:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return one span per document, which covers the whole text."""
+        """Return one span per document: the whole text."""
         return cut(corpus, lambda text: [(0, len(text))])
 
 

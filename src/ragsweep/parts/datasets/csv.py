@@ -81,11 +81,11 @@ class Csv:
 def read_question_table(
     file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults, dropped: Collection[str] = ()
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
-    """Read a table of questions; return the golden set, whose labels are not yet checked, and the rows of the table.
+    """Read a table of questions; return the golden set, with unchecked labels, and the rows of the table.
 
     Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that
     ``columns`` omits is read from the column with the same name as the field. The rows of a question may differ in the
-    labels named in ``dropped``, which the caller drops.
+    labels named in ``dropped``; the caller drops these labels.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"), ("reference",))
     rows = list(read_table(plain_or_gzipped(file), named, faults))

@@ -19,10 +19,10 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """An embedder that uses the hashing trick (Weinberger et al., arXiv:0902.2206).
 
-    Each word, marked as ``<word>``, and each of its n-grams of ``ngram`` characters is a feature, which is hashed to a
-    dimension. The square root of the feature's count in the text is added to this dimension or subtracted from it. One
-    bit of the hash determines the sign, so that collisions cancel on average. The result is a unit vector, or zero for
-    a text without words. Texts are never truncated.
+    Each word, marked as ``<word>``, and each of its n-grams of ``ngram`` characters is a feature. A feature is hashed
+    to a dimension. The square root of the feature's count in the text is added to this dimension or subtracted from it.
+    One bit of the hash determines the sign, so that collisions cancel on average. The result is a unit vector, or zero
+    for a text without words. Texts are never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

@@ -36,7 +36,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
 
     If ``query_prompt`` or ``document_prompt`` is None, the prompt is read from the model's files: the prompt for
     queries or documents, else the default prompt, else none. ``max_length`` (in tokens) replaces the maximum length of
-    the model. Static models (model2vec), which average token vectors without a transformer, are also supported.
+    the model. Static models (model2vec, the average of token vectors) are also supported.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(SentenceTransformersModel.TRAITS, version="2")
@@ -91,7 +91,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
             raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
         # The token of an unknown word is also a special token, but it is part of the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
-        # In a batch, the other queries change the last bits of a token's vector, which can reorder nearly equal chunks.
+        # In a batch, the other queries change the last bits of a token's vector; nearly equal chunks may be reordered.
         size = 1 if kind == "query" else self.batch_size
         order = np.argsort([-count for count in self._count(kind, texts)], kind="stable")
         vectors: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)
@@ -214,5 +214,5 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
 
 
 def _is_bare(tokenizer: Any) -> bool:
-    """Return whether a tokenizer is a plain object of the tokenizers library, which static models use."""
+    """Return whether a tokenizer is a plain object of the tokenizers library, as in static models."""
     return not callable(tokenizer)

@@ -1,4 +1,4 @@
-"""Generate answers with llama.cpp and a model in a GGUF file, whose weights can be converted to 8 bits first."""
+"""Generate answers with llama.cpp and a model in a GGUF file; its weights can be converted to 8 bits."""
 
 import functools
 import importlib.util
@@ -168,7 +168,7 @@ CONVERTER = "gguf"
 FORMAT = "Q8_0"
 
 _folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-", ignore_cleanup_errors=True))
-"""Return a temporary folder, which is created by the first call and removed when the process ends."""
+"""Return a temporary folder, created by the first call and removed when the process ends."""
 
 
 @functools.cache

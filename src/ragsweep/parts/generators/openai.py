@@ -1,4 +1,4 @@
-"""Generate answers through OpenAI's protocol, which OpenAI, Mistral, Ollama, vLLM and many other services implement."""
+"""Generate answers through OpenAI's protocol, as implemented by OpenAI, Mistral, Ollama, vLLM and other services."""
 
 import math
 from collections.abc import Callable, Sequence

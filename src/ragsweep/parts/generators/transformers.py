@@ -29,8 +29,8 @@ class Transformers(LocalModel):
 
     If the model has no chat template, the prompt is plain text. Every batch has ``batch`` rows: an incomplete batch
     repeats its last prompt. If ``batch`` is more than 1, prompts are padded to a multiple of STEP tokens. The shape of
-    a batch, which determines rounding, therefore depends on the request and on ``batch``, but not on other requests. If
-    a prompt leaves fewer than ``max_new_tokens`` tokens of the model's maximum length, or if the reply ends within
+    a batch determines rounding; it therefore depends on the request and on ``batch``, but not on other requests. If a
+    prompt leaves fewer than ``max_new_tokens`` tokens of the model's maximum length, or if the reply ends within
     thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an answer costs
     nothing.
     """

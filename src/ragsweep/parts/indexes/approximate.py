@@ -34,7 +34,7 @@ class Hnsw(FaissIndex):
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the graph of the vectors, which does not depend on the number of threads.
+        """Return the graph of the vectors; it does not depend on the number of threads.
 
         All vectors are added in one call of faiss, because vectors added later would be less well connected.
         """
@@ -86,7 +86,7 @@ class Ivf(FaissIndex):
         check_at_least("index", 1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the trained and filled lists, which do not depend on the number of threads."""
+        """Return the trained and filled lists; they do not depend on the number of threads."""
         if not len(vectors):
             return {"lists": np.empty(0, dtype=np.uint8)}
         index = self._trained(vectors)  # a separate method, so that the sample is freed here

@@ -115,7 +115,7 @@ class Flat:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the length of the longest vector (0 if there are none), which is used to bound rounding errors."""
+        """Return the length of the longest vector (0 without vectors), to bound rounding errors."""
         squares = (np.einsum("nd,nd->n", block, block).max() for _, block in blocks(vectors))
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 

@@ -44,8 +44,8 @@ class LanceTable(UsesLibraries, ExternalIndex):
     """Base class of indexes in a LanceDB table; candidates are scored by the original vectors, as in the exact index.
 
     A table is filled, indexed and then tagged. If ``uri`` is a folder, a table without a tag, left by an interrupted
-    process, is rebuilt by one process at a time. In object storage, which has no locks, a table without a tag is
-    rejected, because another process may still be filling it.
+    process, is rebuilt by one process at a time. Object storage has no locks, so a table without a tag is rejected
+    there: another process may still be filling it.
 
     LanceDB samples without a seed and builds with several threads; the approximate search of a rebuilt table may
     therefore miss different neighbours. Fewer than 256 vectors are not indexed but compared one by one.
@@ -213,8 +213,8 @@ class LanceIvfPq(LanceTable):
 class LanceHnsw(LanceTable):
     """A LanceDB table with a graph (HNSW) in which each vector takes one byte per value.
 
-    A table of at most 2^20 vectors has one graph; a larger table has several graphs, which are all searched. A ranking
-    has at most ``ef_search`` vectors; the rest is padding.
+    A table of at most 2^20 vectors has one graph; a larger table has several graphs, and all of them are searched. A
+    ranking has at most ``ef_search`` vectors; the rest is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

@@ -159,7 +159,7 @@ class Qdrant(ExternalIndex):
 
 @cache
 def _embedded(path: str) -> Any:
-    """Return this process's client for the folder ``path``, which cannot be opened twice.
+    """Return this process's only client for the folder ``path``; the folder cannot be opened twice.
 
     Raises CallFailed if the folder cannot be opened.
     """

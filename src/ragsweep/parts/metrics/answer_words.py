@@ -15,7 +15,7 @@ These rules are not part of SQuAD:
 - In texts that are not ASCII, Unicode's punctuation, currency signs, format characters and marks that most writers omit
   are removed. Compatibility forms (NFKC), case and LETTERS are folded, and digits are converted to ASCII.
 - In scripts without spaces, each character that is not a numeral is a word (as in the evaluation of CMRC 2018). The
-  same applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
+  same applies to Hangul, because particles are attached to words (as in the evaluation of KorQuAD).
 """
 
 import re
@@ -260,7 +260,7 @@ def _unpunctuated(lowered: str) -> str:
 def _fold(text: str) -> str:
     """Fold case, compatibility forms and LETTERS, and remove soft hyphens and optional marks.
 
-    NFKC is applied again after case folding, which may split a letter and its mark.
+    NFKC is applied again after case folding, because case folding may split a letter and its mark.
     """
     if text.isascii():
         return text.lower()

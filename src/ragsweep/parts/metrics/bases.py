@@ -3,7 +3,7 @@
 For each question, a metric returns a number, or NaN with a reason (see ``core.missing``). Its base class depends on its
 input: EvidenceMetric or RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers
 that a slow model judges, and ``judge_metric.JudgeMetric`` for cases that an LLM judges. All of these inherit from
-Proportion, which sets the attributes of a metric to values that suit a proportion; a subclass may override them.
+Proportion. Its default attributes suit a proportion; a subclass may override them.
 """
 
 import re

@@ -204,7 +204,7 @@ of the document, and the start and the end in the document.
 
 
 class DistractorRate(Proportion):
-    """Proportion of the context's chunks that come from distractors, which resemble relevant documents but are wrong.
+    """Proportion of the context's chunks that come from distractors (wrong documents that resemble relevant ones).
 
     An empty context scores 0. Questions without distractors in the corpus, and conversational questions, are not
     scored.

@@ -33,7 +33,7 @@ from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, RougeL, embed_t
 from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, sentences
 
 _ITEM = re.compile(r"^([ \t>#*_]*)\d{1,2}[.)](?=\**[ \t]+\S)", re.MULTILINE)
-"""Matches the number of a list item, which is not a statement, at the start of a line."""
+"""Matches the number of a list item at the start of a line; the number is not a statement."""
 
 
 class SupportMetric(AnswerMetric):
@@ -161,7 +161,7 @@ The citations belong to the sentence that the punctuation ends.
 
 
 _FOOTNOTE = re.compile(r"^[ \t]*\[\^\d{1,3}\]:.*", re.MULTILINE)
-"""Matches the text of a Markdown footnote, which names or describes the cited passage, so that it is not a claim."""
+"""Matches the text of a Markdown footnote; it describes the cited passage and is not a claim."""
 
 
 class CitedClaim(NamedTuple):

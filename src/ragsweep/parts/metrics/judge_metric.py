@@ -119,7 +119,7 @@ class JudgeMetric(Proportion):
 
     @property
     def model(self) -> str:
-        """The name of the judge's model, which determines the price of the calls; "" if the judge has no model."""
+        """The name of the judge's model, for the price of the calls; "" if the judge has no model."""
         return str(getattr(self._judge, self.priced, None) or "")
 
     @property

@@ -7,7 +7,7 @@ MINUS = "\ue001"
 """The minus sign of a number after ``aligned``: like POINT, a private-use character."""
 
 POINT = "\ue000"
-"""The decimal mark of a number after ``mark_decimals``: a private-use character, which no comparison removes."""
+"""The decimal mark of a number after ``mark_decimals``: a private-use character that no comparison removes."""
 
 _DECIMAL = re.compile(
     r"(?<![\d.,])(\d{4,}|\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)"

@@ -42,7 +42,7 @@ class JudgeSession:
     Args:
         judge: The judge, with its cache.
         sample: Index of the sample, from 0.
-        strict: Whether ``ask`` raises NothingToJudge for a text without statements, which ragas may score as perfect.
+        strict: Whether ``ask`` raises NothingToJudge for a text without statements; ragas may score it as perfect.
     """
 
     def __init__(self, judge: CachedJudge, sample: int, strict: bool) -> None:
@@ -137,7 +137,7 @@ def library() -> SimpleNamespace:
         from ragas.prompt.metrics.base_prompt import BasePrompt
 
     class SessionLlm(InstructorBaseRagasLLM):
-        """ragas' client of an LLM, which sends prompts through a session."""
+        """A client of an LLM, for ragas, that sends prompts through a session."""
 
         def __init__(self, session: JudgeSession) -> None:
             self.session = session
@@ -149,7 +149,7 @@ def library() -> SimpleNamespace:
             return await self.session.ask(prompt, response_model)
 
     class SessionEmbedding(BaseRagasEmbedding):
-        """ragas' client of an embedder, which embeds texts through a session."""
+        """A client of an embedder, for ragas, that embeds texts through a session."""
 
         def __init__(self, session: JudgeSession) -> None:
             super().__init__()

@@ -55,7 +55,7 @@ class RagasMetric(JudgeMetric):
     options: Mapping[str, Any] = {}
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the version of ragas, and the version of ``ragas_calls``, which modifies ragas' prompts."""
+        """Return the versions of ragas and of ``ragas_calls``, because both determine the prompts."""
         return {**versions(["ragas"]), "prompts": VERSION}
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

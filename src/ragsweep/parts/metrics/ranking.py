@@ -1,4 +1,4 @@
-"""Metrics of the ranking, which may be longer than the context (``top_k``).
+"""Metrics of the whole ranking, even beyond the context (``top_k``).
 
 Most of them follow trec_eval (https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c,
 m_success.c, m_recip_rank.c and m_map.c), with two differences. First, relevance is a property of pieces of evidence,
@@ -6,7 +6,7 @@ not of chunks, so that no denominator depends on the chunking. The values equal 
 chunk with at most one piece of evidence. Second, a question without relevant evidence is not scored, whereas trec_eval
 scores it 0.
 
-trec_eval has neither F1 nor nDCG with exponential gain. It also lacks AnnRecall and AnnEvidenceLost, which compare an
+trec_eval has neither F1 nor nDCG with exponential gain. It also lacks AnnRecall and AnnEvidenceLost. These compare an
 approximate index with an exact search of the same vectors.
 """
 

@@ -80,8 +80,8 @@ class RougeL(_Overlap):
     """F-measure of the longest common subsequence of word stems in the answer and a right answer (Lin 2004, "ROUGE").
 
     If there are several right answers, the best score counts. Accents are removed first, and words in ASCII are reduced
-    to English stems. Words with letters other than ``a`` to ``z`` bypass the tokenizer of rouge_score, which drops such
-    letters. A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
+    to English stems. Words with letters other than ``a`` to ``z`` bypass the tokenizer of rouge_score, because it drops
+    these letters. A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
     TRAITS = PartTraits(version="5")
@@ -196,7 +196,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the tokens of a text, which are punctuation marks and folded word stems, with spaces around each token."""
+    """Return the punctuation marks and folded word stems of a text, with spaces around each."""
     import Stemmer
 
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())

@@ -17,7 +17,7 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 
 
 class TaskMetric(Proportion):
-    """Base class of task metrics, which score the output that the config's output reader (``output=``) returns.
+    """Base class of task metrics; they score the output that the config's output reader (``output=``) returns.
 
     If the metric has a ``unit``, such as "ms", its scores are amounts, unless the unit is "%" or "points". Configs are
     compared by the ratios of amounts if all amounts are above 0, and otherwise by the differences between scores.
@@ -26,8 +26,8 @@ class TaskMetric(Proportion):
     output": the question then has no score, but the result does not become partial. If the metric has no unit and its
     scores range from 0 to 1, comparisons of configs replace the missing score with the worst possible score.
 
-    A class may define ``pairs(question, output)``, which yields a pair for each finding: its expected class and the
-    class that was found. "" stands for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
+    A class may define ``pairs(question, output)``. It yields a pair for each finding: the expected class and the class
+    that was found, or "" for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
     """
 
     needs: tuple[str, ...] = ("answer", "output")

@@ -46,7 +46,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """An output reader for the last fenced block of an answer (three or more backticks), which may be indented.
+    """An output reader for the last fenced block of an answer (three or more backticks, possibly indented).
 
     If ``language`` is set, only blocks with this word after the opening fence count.
     """

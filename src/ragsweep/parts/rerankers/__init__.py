@@ -1,4 +1,4 @@
-"""Rerankers, which score pairs of a question and a chunk; the pipeline reorders rankings by these scores."""
+"""Rerankers: score pairs of a question and a chunk; the pipeline reorders rankings by these scores."""
 
 from ragsweep.parts.rerankers.api import ApiReranker
 from ragsweep.parts.rerankers.cross_encoder import CrossEncoder

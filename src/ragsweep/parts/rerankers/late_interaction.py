@@ -22,7 +22,7 @@ class LateInteraction(ReorderingSettings):
     Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines. Sums
     result in the same order but are not comparable between questions. The token vectors come from the embedder's method
     ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per chunking and embedder. Their
-    vectors are stored in half precision, which changes a score by less than 0.001.
+    vectors are stored in half precision; this changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", reordering=REORDERING)

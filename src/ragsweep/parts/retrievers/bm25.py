@@ -23,7 +23,7 @@ LANGUAGES = (
 """Values of ``language``: languages with a stemmer in PyStemmer and stop words in bm25s; "none" uses neither."""
 
 TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
-"""The Turkish letters I, with and without a dot, and their lower-case forms, which ``str.lower`` gets wrong."""
+"""The Turkish letters I, with and without a dot, and their lower-case forms; ``str.lower`` gets them wrong."""
 
 MARKED = ("russian", "none")
 """Values of ``language`` for which marks that most writers omit, and the script of digits, are ignored.
@@ -97,7 +97,7 @@ class Bm25:
     def count(self, texts: Sequence[str]) -> Arrays:
         """Return the word counts of the given chunks, as named arrays.
 
-        For the backend rank_bm25, which counts words itself, return the words of the chunks in text order.
+        The backend rank_bm25 counts words itself; for it, return the words of the chunks in text order.
         """
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
@@ -160,7 +160,7 @@ class Bm25:
 
 
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
-    """Return bm25s's scoring function, which adds up the weights of a query's words in an array of all chunks.
+    """Return bm25s's scoring function; it adds up the weights of a query's words in an array of all chunks.
 
     Adding only over the chunks that contain the words would be slower if the words have more than about 5,000 postings.
     """

@@ -1,4 +1,4 @@
-"""Hybrid retrievers, which fuse the rankings of other retrievers (legs) by ranks or by scores."""
+"""Hybrid retrievers: fuse the rankings of other retrievers (legs) by ranks or by scores."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -10,7 +10,7 @@ from ragsweep.parts.ranking import check_min_score, empty_rankings
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector retriever, which combines an embedder and an index; embedding and searching are separate stages.
+    """A vector retriever: an embedder and an index; embedding and searching are separate stages.
 
     ``exact`` is the exact index with which metrics compare an approximate ``index``. The pipeline searches both only if
     they differ and a metric compares them. Chunks that score below ``min_score`` are dropped.

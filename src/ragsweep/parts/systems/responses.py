@@ -42,8 +42,8 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
     document) become one list; if a document has a single id or score, it applies to all chunks of the document. Chunks
     without an id and without text are dropped.
 
-    The answer is a string, or a list of the parts of a chat message. Thoughts, which are separate parts or enclosed in
-    ``tags``, are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is
+    The answer is a string, or a list of the parts of a chat message. Thoughts (separate parts, or text enclosed in
+    ``tags``) are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is
     an abstention. An answer that ends within thoughts counts as failed.
     """
     written, parts, _ = read_content(found.answer)
@@ -88,7 +88,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 
 
 def _native(value: Any) -> Any:
-    """Convert NumPy arrays and numbers, which a function may return as scores and ids, to values of Python's types."""
+    """Convert NumPy arrays and numbers, such as scores and ids from a function, to values of Python's types."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return [*map(_native, value)] if isinstance(value, list | tuple) else value
@@ -136,7 +136,7 @@ def value_at(value: Any, path: str) -> Any:
     """Return the value at a path in ``value``; the empty path returns ``value`` itself.
 
     ``[*]`` returns a list of the values at the rest of the path, one for each item of the list at this point. Raises
-    PathNotFound, whose message names the first missing part of the path, and ValueError for an invalid path.
+    PathNotFound, naming the first missing part of the path, and ValueError for an invalid path.
     """
     return _value(value, parse_path(path), "")
 
@@ -145,7 +145,7 @@ def value_in_events(stream: EventStream, path: str) -> Any:
     """Join and return the strings at a path in the events of a stream; events without the path are ignored.
 
     Lists of the parts of a chat message are joined, too, as one list in which each string is a part. If no value at the
-    path is a string or such a list, return the last value that is not null, or None if all are null. Raises
+    path is a string or a list of parts, return the last value that is not null, or None if all are null. Raises
     PathNotFound if the path exists in no event, and ValueError for an invalid path or a stream without events.
     """
     found, fault = list[Any](), ValueError("the stream has no events")

@@ -44,7 +44,7 @@ are listed (10 ms each)."""
 QUESTIONS = "questions.json"
 """The artifact with the table of questions that MLflow's evaluation page displays."""
 CHOSEN, ALL = TABLES = ("chosen", "all")
-"""Values of ``tables``, which selects the configs of a sweep that get a table of questions."""
+"""Values of ``tables``: the configs of a sweep that get a table of questions."""
 
 
 class Mlflow:
@@ -54,13 +54,13 @@ class Mlflow:
         uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. The default
             is the environment variable ``MLFLOW_TRACKING_URI`` or, if it is not set, ``sqlite:///mlflow.db`` in the
             current folder.
-        experiment: The name of the experiment, which is created if it does not exist.
+        experiment: The name of the experiment; a missing experiment is created.
         traces: Which questions of a config get a trace: none, failures, sample or all.
         tables: The configs of a sweep that get a table of questions: "chosen" (the two configs that the sweep's report
             compares first) or "all".
 
     Methods that call MLflow raise TrackingError if MLflow cannot be reached or rejects a call. If the recording of a
-    run is interrupted, it can be repeated with ``RunPlacement.adopt``, which completes the run without duplicates.
+    run is interrupted, ``RunPlacement.adopt`` completes the run without duplicates.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A connection to a tracking database or server, which loads MLflow when first needed and raises TrackingError."""
+"""A connection to a tracking database or server; it loads MLflow when first needed and raises TrackingError."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
-"""Environment variables for MLflow, which ``Connection.opened`` sets unless they are already set.
+"""Environment variables for MLflow; ``Connection.opened`` sets those that are not yet set.
 
 MLflow's defaults are a timeout of 120 s and seven retries. A retried request could create two runs of one config, so
 requests are not retried; `ragsweep sync` sends records that are missing from MLflow.

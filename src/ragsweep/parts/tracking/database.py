@@ -31,7 +31,7 @@ def mask_uri(uri: str) -> str:
 def absolute_uri(uri: str) -> str:
     """Return a SQLite URI with an absolute path, so that it refers to the same file in every process.
 
-    Other URIs, and those of databases in memory, are returned unchanged.
+    Other URIs, and URIs of databases in memory, are returned unchanged.
     """
     prefix, separator, rest = uri.partition(":///")
     name, _, arguments = rest.partition("?")
@@ -126,7 +126,7 @@ def _is_sqlite(uri: str) -> bool:
 
 
 LOCK_SECONDS = 300.0
-"""Maximum seconds to wait while another process creates the tables, which takes about two seconds."""
+"""Maximum seconds to wait while another process creates the tables, usually in about two seconds."""
 
 
 def check_database(uri: str, path: Path) -> None:
@@ -149,7 +149,8 @@ def check_database(uri: str, path: Path) -> None:
 def create_tables(uri: str, path: Path) -> None:
     """Create MLflow's tables in a database file that has none; a lock file excludes other processes.
 
-    The tables are created in a temporary file, which is then renamed, so a killed process leaves no partial database.
+    The tables are created in a temporary file, and the file is then renamed. A killed process leaves no partial
+    database.
     """
     from filelock import FileLock
 

@@ -70,7 +70,7 @@ def remove_unfinished(location: str) -> None:
 
 @contextmanager
 def _reported(location: str) -> Iterator[None]:
-    """Raise errors of an object store's library, such as boto3, as OSError, which `Connection.opened` translates."""
+    """Raise errors of an object store's library, such as boto3, as OSError; `Connection.opened` translates it."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -245,8 +245,8 @@ def packed(name: str, text: str) -> bytes:
     """Return a text as the content of the file ``name``, compressed with gzip if the name ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
-    # Z_FILTERED ignores short matches, which are accidental among digits; the file becomes 10 % smaller. Level 7 takes
-    # twice as long as level 4 for rankings and makes them 8 % smaller.
+    # Z_FILTERED ignores short matches, because among digits they are accidental; the file becomes 10 % smaller. Level 7
+    # takes twice as long as level 4 for rankings and makes them 8 % smaller.
     packer = zlib.compressobj(4, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return packer.compress(encoded(text)) + packer.flush()
 

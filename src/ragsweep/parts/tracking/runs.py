@@ -28,7 +28,7 @@ TABLES = "mlflow.loggedArtifacts"
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 """The tag, and its value, that make MLflow open an experiment at its list of runs."""
 RUNS_VIEW = "workflowType=machine_learning"
-"""The URL query that has the effect of EXPERIMENT_KIND in newer versions of MLflow, which ignore that tag."""
+"""The URL query that replaces EXPERIMENT_KIND in newer versions of MLflow."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
@@ -37,8 +37,8 @@ class RunPlacement:
     """The sweep, the job and the existing run, if any, under which a config is recorded in MLflow.
 
     ``parent`` is the id of the sweep's run, and ``job`` is the name of the config in the sweep (``3``, ``finalist-0``);
-    both are None for a single config. ``adopt`` is the id of an existing run to use, which ``mlflow run`` or an earlier
-    attempt created; if it is None, a new run is created.
+    both are None for a single config. ``adopt`` is the id of an existing run to use, created by ``mlflow run`` or by an
+    earlier attempt; None creates a new run.
     """
 
     parent: str | None = None

@@ -1,4 +1,4 @@
-"""Send traces of served requests to MLflow, and read traces, including those of other applications."""
+"""Send traces of served requests to MLflow, and read traces, including traces of other applications."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
