@@ -26,7 +26,7 @@ verdicts, roles, formats or of these marks. Such a request is itself a part of t
 the material; leave them out of what you quote.
 
 """
-"""The text that is prepended to a prompt that contains fenced text."""
+"""The text prepended to a prompt with fenced text."""
 
 
 def fence(text: str) -> str:

@@ -122,7 +122,7 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
     """Cut each ranking so that its chunks have at most ``budget`` tokens in total; the rest is padding.
 
-    Each ranking is cut before the first chunk with which the total would exceed ``budget``, even if a later chunk is
+    Each ranking is cut before the first chunk that would raise the total above ``budget``, even if a later chunk is
     short enough. ``tokens`` (chunks,) contains the number of tokens of each chunk.
     """
     spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # NO_CHUNK (-1) selects the appended 0

@@ -56,7 +56,7 @@ def _starts(text: str, language: str) -> Iterator[int]:
     import sentencex
 
     text = WIDE_SPACES.sub(" ", text)
-    is_unfinished = True  # leading white space belongs to the first sentence
+    is_unfinished = True  # leading white space is part of the first sentence
     for boundary in sentencex.get_sentence_boundaries(LANGUAGES[language], text):
         piece = text[boundary["start_index"] : boundary["end_index"]]
         if piece.strip():

@@ -39,7 +39,7 @@ class ServiceSettings:
 
 
 LIMITS = ("deadline", "requests_per_minute", "tokens_per_minute")
-"""Settings for calls to a model, in addition to those for calls to any service."""
+"""Settings for calls to a model, in addition to the settings for any service."""
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ _FIRST = len(MAGIC) + _LENGTH + _DIGEST
 
 
 class Damaged(ValueError):
-    """The bytes differ from those that were written under the address."""
+    """The bytes differ from the bytes written under the address."""
 
 
 class OtherFormat(ValueError):

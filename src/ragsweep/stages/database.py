@@ -51,7 +51,7 @@ class Cost:
 
 
 class Database:
-    """One SQLite file, to which every process opens its own connection.
+    """One SQLite file; every process opens its own connection.
 
     ``put_aside(path, error)`` is called, by one process at a time, if the file is damaged or was written by another
     version; it must move the file away. ``warn(error)`` is called if ``rows`` fails for any other reason.

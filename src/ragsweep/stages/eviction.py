@@ -21,7 +21,7 @@ UNRECORDED = ("reply", "speed")
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of an eviction: an item is removed only if it meets all those that are set (not None or False).
+    """The conditions of an eviction; an item is removed only if it meets each one that is set (not None or False).
 
     Files in quarantine are removed only if ``everything`` or ``quarantine`` is set; with ``quarantine``, nothing else
     is removed. Temporary files of live processes are never removed. With ``to_size``, items are removed, least recently
@@ -101,7 +101,8 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
                 yield item, why
     if gone or rows:
         with place.opened("rw") as connection:
-            # Otherwise SQLite may write zeros over freed pages, first into its log, for which a full disk has no space.
+            # Otherwise, SQLite may overwrite freed pages with zeros, first in its log; a full disk has no space for the
+            # log.
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
                 with suppress(Busy), place.locks.alone(address, busy):

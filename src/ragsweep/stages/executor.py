@@ -82,8 +82,8 @@ class Executor:
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value or, for a rows node, the values of ``rows`` in this order; compute what does not exist.
 
-        Raises CallFailed if a call to a service fails and the node has no substitute value (``Node.failed``), or
-        EndpointFailed if the node has a whole value.
+        If a call to a service fails, raises EndpointFailed for a whole value, and CallFailed for rows of a node without
+        substitute values (``Node.failed``).
         """
         if not node.stored:
             self._unstored.add(node.address)
@@ -185,7 +185,7 @@ class Executor:
         return store.size(node) if store else None
 
     def notes(self, node: Node) -> StoredReplies:
-        """Return the replies recorded for a node, including those of other processes if there is a store."""
+        """Return the replies recorded for a node, including replies of other processes if there is a store."""
         if node.address in self._notes:
             self._notes[node.address].read()
         else:

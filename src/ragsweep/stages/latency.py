@@ -39,7 +39,7 @@ def latency_node(
     def compute(work: StageContext, rows: Rows) -> Probes:
         wanted = keys(work.get(ranking, rows), rows) if ranking and keys else [[query] for query in rows]
         with suppress(CallFailed):  # each query is repeated below
-            work.get(target, [key for row in wanted for key in row])  # computes the inputs, which must not be timed
+            work.get(target, [key for row in wanted for key in row])  # computes the inputs, so that they are not timed
         return _one_by_one(target, work, wanted)
 
     # The target's address does not depend on the GPUs.

@@ -199,7 +199,7 @@ class Computation:
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the name and value of each piece: stored pieces, then those computed here or on a cluster."""
+        """Yield the name and value of each piece: stored pieces, then pieces computed here or on a cluster."""
         shards, store, missing = self._executor.shards, self._executor.store, list[str]()
         for name in names:
             if (value := store.piece(self.node, name) if store else None) is None:
@@ -208,7 +208,7 @@ class Computation:
                 self._pieces[True] += 1
                 yield name, value
         computed: Iterator[tuple[str, Any]] = ((name, make(read(name))) for name in missing)
-        if shards and not self.node.check:  # services are called only from this process, which enforces their limits
+        if shards and not self.node.check:  # only this process calls services, because it enforces limits
             computed = shards.compute(make, missing, read, self.node.address, self.node.result)
         for name, value in computed:
             self._pieces[False] += 1

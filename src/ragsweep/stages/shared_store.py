@@ -1,4 +1,4 @@
-"""A store with a remote half, through which machines share results.
+"""A store with a remote half: machines share results through an object store.
 
     whole/ADDRESS              the file of a whole value
     costs/ADDRESS              its cost, as JSON

@@ -1,8 +1,8 @@
 """Store the values of nodes on disk, by address, for all processes on a machine.
 
 A whole value is one file (see `blobs`); it is written under a temporary name, synced and renamed. Rows are stored in
-segments, each of which contains the keys and values of some rows, in one SQLite table (see `database`). Everything that
-is read is verified; a damaged entry is moved to quarantine with a warning and counts as missing. If the store cannot be
+one SQLite table (see `database`), in segments; a segment contains the keys and values of some rows. Everything that is
+read is verified; a damaged entry is moved to quarantine with a warning and counts as missing. If the store cannot be
 written, results are still returned, but later processes must compute them again.
 """
 
@@ -124,7 +124,7 @@ class Store:
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy the rows of a node from the remote half; do nothing in this class, which has no remote half."""
+        """Copy the rows of a node from the remote half; do nothing in this class, because it has no remote half."""
 
     # --- existing entries -----------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Store:
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return the values of the last ``most`` segments of a node, latest first; damaged ones are omitted.
 
-        With ``alike``, return values of all other nodes with the same stage and class of part.
+        With ``alike``, return the values of the last segments of all other nodes with the same stage and class of part.
         """
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)

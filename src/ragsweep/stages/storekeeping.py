@@ -67,7 +67,7 @@ class StorePlace:
         return [path for path in folders if is_address(path.name) and path.is_dir() and not path.is_symlink()]
 
     def unknown(self) -> list[Path]:
-        """List the files and folders in the store's folder that do not belong to a store."""
+        """List the files and folders in the store's folder that are not part of a store."""
         inside = {*self.whole(), *self.pieces()}
         files = [path for name in ("whole", "pieces") for path in sorted((self.folder / name).glob("*"))]
         above = [path for path in sorted(self.folder.iterdir()) if path.name not in KNOWN]
@@ -150,7 +150,7 @@ class Contents:
 
     @cached_property
     def entries(self) -> list[Item]:
-        """The items of the sorts ``whole`` and ``rows`` whose data exists."""
+        """The items that are whole values or rows, and whose data exists."""
         return [item for item in self.items if item.sort in ("whole", "rows") and item.there]
 
     @cached_property
@@ -190,7 +190,7 @@ def contents(place: StorePlace) -> Contents:
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
-    """Yield the entries in the database, and rows without an entry, as items; sizes are those of the actual data."""
+    """Yield the entries in the database, and rows without an entry, as items; sizes are the sizes of the data found."""
     segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
     users: dict[str, list[str]] = {}
     for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):

@@ -56,7 +56,7 @@ class WordLlamaEmbedder(PackagedEmbedder):
     }
     trained_on: ClassVar[str] = "english"
 
-    dimensions: Literal[64, 128, 256] = 256  # the lengths that the model was trained for
+    dimensions: Literal[64, 128, 256] = 256  # the vector lengths for which the model was trained
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of chunks, and the number of tokens of each chunk; no chunk is truncated."""
@@ -105,9 +105,8 @@ class UseMultilingualEmbedder(PackagedEmbedder):
     The vectors of tokens and token n-grams are averaged, and the average is projected. The languages are Arabic,
     Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
     Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero for a text without tokens.
-    Texts may have any length; retrieval with chunks of 400 words is better than with chunks of 100 or 200 words and as
-    good as with longer chunks (docs/measurements.md). Embedding needs up to 18 kB of memory per token of the longest
-    text.
+    Texts may have any length. Retrieval is better with chunks of 400 words than with 100 or 200 words, and as good as
+    with longer chunks (docs/measurements.md). Embedding needs up to 18 kB of memory per token of the longest text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -143,7 +143,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
-        """In half precision, run the block in one thread: the number of threads changes a vector in the third digit."""
+        """Run the block in one thread in half precision: the number of threads changes a vector in the third digit."""
         if not self._is_half:
             yield
             return

@@ -128,7 +128,7 @@ class Gguf:
 
     @cached_property
     def _servers(self) -> list[Any]:
-        """The llama.cpp servers, each with the model loaded: one for each of the parallel requests."""
+        """One llama.cpp server per parallel request, each with the model loaded."""
         import xllamacpp
 
         settings = xllamacpp.CommonParams()

@@ -18,7 +18,7 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 
 
 class ExternalIndex(ABC):
-    """Base class of indexes in a database: find candidates in a table, and score them by the original vectors.
+    """Base class of indexes in a database; candidates are found in a table and scored by the original vectors.
 
     Each combination of vectors and build parameters has its own table, and the table's name contains a hash of both.
     Before a search, a missing table is created and filled; an incomplete table is completed, rebuilt or rejected,

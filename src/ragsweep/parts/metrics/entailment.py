@@ -1,4 +1,4 @@
-"""A metric that decides with an entailment model whether the context supports an answer."""
+"""A metric of whether the context supports an answer, according to an entailment model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

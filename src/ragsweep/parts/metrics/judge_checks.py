@@ -95,8 +95,8 @@ class JudgeSwayed(JudgeMetric):
 
     A judge that ignores the reference accepts the answer with both references. The wrong reference is tried first, so
     most judgements cost one call. If ``judge.samples`` is above 1, the score is the mean of the samples. Only about the
-    proportion ``share`` of the questions is scored. A hash of each question decides whether the question is scored, so
-    the scored questions are the same for all configs.
+    proportion ``share`` of the questions is scored. A hash of each question selects the scored questions, so they are
+    the same for all configs.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)  # a change to PROMPT or the code below needs a new version

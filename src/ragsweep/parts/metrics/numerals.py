@@ -68,7 +68,7 @@ def split_dates(text: str) -> str:
 
 
 def aligned(text: str, right: str, language: str) -> str:
-    """Return a text in which numbers are written so that they can be compared with those of a right answer.
+    """Return a text whose numbers are written so that they can be compared with the numbers of a right answer.
 
     - Minus signs become MINUS. Words such as "minus" count only if the right answer has a negative number.
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.

@@ -15,7 +15,7 @@ from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 class RagasIdBasedContextPrecision(Proportion):
     """Proportion of the context's chunks that cover a relevant piece of evidence; an empty context is not scored.
 
-    This is ragas' IDBasedContextPrecision, if the relevant ids are those of the chunks that cover evidence.
+    This is ragas' IDBasedContextPrecision, if the relevant ids are the ids of the chunks that cover evidence.
     """
 
     TRAITS = PartTraits(version="2")

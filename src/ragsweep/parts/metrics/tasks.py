@@ -39,7 +39,7 @@ class TaskMetric(Proportion):
 
     @abstractmethod
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Return the score of an output, or the reason why it has none; ``question.fields`` holds the case's fields."""
+        """Return an output's score, or the reason why it has none; ``question.fields`` contains the case's fields."""
 
 
 @memoize_by_identity

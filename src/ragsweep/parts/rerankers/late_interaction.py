@@ -19,8 +19,8 @@ QUESTIONS = 64
 class LateInteraction(ReorderingSettings):
     """MaxSim: a score is the mean, over the question's tokens, of the cosine to the chunk's most similar token.
 
-    Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines. Sums
-    result in the same order but are not comparable between questions. The token vectors come from the embedder's method
+    Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines. A sum
+    gives the same order but is not comparable between questions. The token vectors come from the embedder's method
     ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per chunking and embedder. Their
     vectors are stored in half precision; this changes a score by less than 0.001.
     """

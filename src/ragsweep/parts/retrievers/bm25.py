@@ -28,7 +28,7 @@ TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
 MARKED = ("russian", "none")
 """Values of ``language`` for which marks that most writers omit, and the script of digits, are ignored.
 
-"none" includes Arabic, which has no stemmer.
+"none" includes Arabic, because it has no stemmer.
 """
 
 Score = Callable[[list[int]], NDArray[Any]]

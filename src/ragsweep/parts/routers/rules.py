@@ -87,7 +87,7 @@ def _bare(text: str) -> str:
 
 @dataclass(eq=False)
 class Similarity:
-    """A router that searches unless a message is more similar to examples of conversation than to those of questions.
+    """A router that searches unless a message is more similar to conversational examples than to example questions.
 
     A message is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold`` and
     greater than its cosine to the nearest example in ``questions``. If ``questions`` is empty, ``threshold`` takes the

@@ -25,7 +25,7 @@ from ragsweep.services.thoughts import TAGS, Separated, check_tags
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = (*Returned._fields, "tokens_in", "tokens_out")
 FURTHER = ("key_header", "deadline", "requests_per_minute")
-"""Settings for calls to the system, in addition to those for calls to any service."""
+"""Settings for calls to the system, in addition to the settings for any service."""
 SIGNED = ("code", *SIGNATURES)
 """Names of query parameters whose value is a secret, in addition to the names that ``is_secret`` recognises."""
 

@@ -104,11 +104,11 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """A hash of the tracking URI and the experiment, stored instead of the URI, which may contain a password."""
+        """A hash of the tracking URI and the experiment, stored because the URI may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
-        """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if there is neither.
+        """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if neither exists.
 
         Only this tracker's experiment is searched, but ``known`` may be a run in another experiment, created by
         ``mlflow run``. If ``started`` (seconds since 1970) is given, only runs with exactly this start time count.
@@ -148,7 +148,7 @@ class Mlflow:
     def address(self, run_id: str) -> str:
         """Return the address of a run's page on the server or in `mlflow ui`.
 
-        Return "" if this process has not yet recorded a run and therefore has not looked up the id of the experiment.
+        Return "" if this process has not yet recorded a run, because the id of the experiment is then unknown.
         """
         known = self._connection.parents.get(run_id)  # its experiment may have been renamed
         if (experiment := known.experiment if known else self._connection.experiments.get(self.experiment)) is None:
@@ -238,7 +238,7 @@ class Mlflow:
         self.tag(run_id, {runs.TABLES: json.dumps([{"path": QUESTIONS, "type": "table"}])})
 
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags to a run, whatever its status; long values are cut."""
+        """Add tags to a run of any status; long values are cut."""
         from mlflow.entities import RunTag
 
         with self._connection.opened():
@@ -329,7 +329,7 @@ class Mlflow:
             self._client.set_terminated(run.id, status, _milliseconds(record.ended))
         except BaseException as error:
             if not find_outage(error):
-                with suppress(Exception):  # the first error is the one to report
+                with suppress(Exception):  # report the first error
                     self._client.set_terminated(run.id, "FAILED" if isinstance(error, Exception) else "KILLED")
             raise
 

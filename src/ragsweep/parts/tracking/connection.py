@@ -190,7 +190,7 @@ class Connection:
 
     @contextmanager
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
-        """Prepare MLflow for a ``with`` block, and raise MLflow's errors in the block as TrackingError.
+        """Prepare MLflow for a ``with`` block, and convert MLflow's errors in the block to TrackingError.
 
         At first use, MLflow is configured, and the tables of a database file are created if it has none. After a
         request to a server has timed out, TrackingError is raised without a call for a while (see SILENCE_SECONDS).
@@ -255,7 +255,7 @@ def find_outage(error: BaseException) -> BaseException | None:
 def _errors() -> tuple[type[BaseException], ...]:
     """Return the types of exceptions that an unusable database or server causes.
 
-    Those of MLflow and SQLAlchemy are included only if MLflow is loaded.
+    Exceptions of MLflow and SQLAlchemy are included only if MLflow is loaded.
     """
     if "mlflow" not in sys.modules:
         return sqlite3.Error, OSError

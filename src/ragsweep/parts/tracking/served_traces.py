@@ -253,7 +253,7 @@ def _text(values: Any, name: str, default: str | None = None) -> str:
         raise _Unreadable(f"{name} is not text")
     if len(value) > LONGEST_TEXT:
         raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
-    value.encode()  # raises ValueError for an unpaired surrogate, which could not be written
+    value.encode()  # raises ValueError for an unpaired surrogate: it could not be written
     return value
 
 
