@@ -165,7 +165,7 @@ def test_lists_that_hold_too_few_leave_places_empty() -> None:
 
 @every_part
 def test_an_index_of_other_vectors_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="the stored index belongs to different vectors"):
+    with pytest.raises(InputError, match="the stored index was built from different vectors"):
         PARTS[name]().search(index_of(name), VECTORS[:-1], QUERIES, 5)
 
 
@@ -189,7 +189,7 @@ def build(name: str, **parameters: Any) -> Any:
         (lambda: Pq(oversampling=0), r"index\.oversampling must be .*, got 0"),
         (
             lambda: Pq(m=48).build(VECTORS),
-            r"the index's m is 48; for vectors of 32 numbers it must be one of 1, 2, 4, 8, 16, 32",
+            r"the index's m is 48; for vectors of 32 values, it must be one of 1, 2, 4, 8, 16, 32",
         ),
     ],
 )

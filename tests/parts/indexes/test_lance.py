@@ -223,7 +223,7 @@ def test_folder_is_shipped_with_no_bundle() -> None:
 
 def test_pieces_must_divide_the_vectors(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"the index's num_sub_vectors is 3; for vectors of 8 numbers it must be one of 1, 2"
+        ConfigError, match=r"the index's num_sub_vectors is 3; for vectors of 8 values, it must be one of 1, 2"
     ):
         LanceIvfPq(str(tmp_path), num_sub_vectors=3).build(VECTORS)
     assert not names(tmp_path)

@@ -208,15 +208,15 @@ def test_no_message_shows_a_password(address: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_vectors_that_are_too_long_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"vectors of at most 2000 numbers, got 2001"):
+    with pytest.raises(ConfigError, match=r"vectors of at most 2000 values, got 2001"):
         PgVector().build(np.zeros((1, 2001), np.float32))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"url_env": "STUDY_URL"}, r"index\.url and retriever\.index\.url_env: set one"),
-        ({"url": None}, "set one of them, and the other to null"),
+        ({"url_env": "STUDY_URL"}, r"index\.url and retriever\.index\.url_env are both set; make one of them null"),
+        ({"url": None}, "are both null; set one of them"),
         ({"url": "postgresql://me:s3cret@host/x"}, r"index\.url must begin with postgresql:// and contain no password"),
         ({"url": "postgresql://host/x?password=s3cret"}, r"index\.url must begin with postgresql://"),
         ({"url": "host=there password=s3cret"}, r"index\.url must begin with postgresql://"),

@@ -75,7 +75,7 @@ def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Raise InputError unless a stored index's ``shape`` equals the shape ``expected`` for its vectors."""
     if shape != expected:
         raise InputError(
-            f"the stored index belongs to different vectors ({shape}, not {expected}); remove the"
+            f"the stored index was built from different vectors (shape {shape}, not {expected}); remove the"
             " stored indexes with: ragsweep store evict --stage index"
         )
 

@@ -73,7 +73,8 @@ class PgVector(ExternalIndex):
     def check(self) -> None:
         """Raise ConfigError for invalid values, a secret in the config, or a missing library. No connection is made."""
         if (self.url is None) == (self.url_env is None):
-            raise ConfigError("index.url and index.url_env: set one of them, and the other to null")
+            given = "null; set one of them" if self.url is None else "set; make one of them null"
+            raise ConfigError(f"index.url and index.url_env are both {given}")
         # Values are not quoted: they may contain the password.
         if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
             raise ConfigError(
@@ -111,7 +112,7 @@ class PgVector(ExternalIndex):
     def _name(self, vectors: Floats) -> str:
         if vectors.shape[1:] and vectors.shape[1] > LONGEST:
             raise ConfigError(
-                f"retriever.index: pgvector indexes vectors of at most {LONGEST} numbers, got {vectors.shape[1]};"
+                f"retriever.index: pgvector indexes vectors of at most {LONGEST} values, got {vectors.shape[1]};"
                 " choose an embedder with shorter vectors, or another index"
             )
         facts = [self.TRAITS.version, vectors.shape, self.m, self.ef_construction]

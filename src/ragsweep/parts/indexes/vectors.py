@@ -25,7 +25,7 @@ def check_pieces(key: str, number: int, dimension: int) -> None:
     """
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
-        way = f"for vectors of {dimension} numbers it must be one of {divisors}"
+        way = f"for vectors of {dimension} values, it must be one of {divisors}"
         raise ConfigError(f"the index's {key} is {number}; {way}")
 
 

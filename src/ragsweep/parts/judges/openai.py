@@ -75,7 +75,7 @@ class OpenAIJudge(EndpointSettings):
         for key in ("embeddings_base_url", "embeddings_key_env"):
             if getattr(self, key) and self.embeddings_model is None:
                 raise ConfigError(
-                    f"judge.{key} has no effect without judge.embeddings_model; set it, or set judge.{key} to null"
+                    f"judge.{key} has no effect without judge.embeddings_model; set both, or set judge.{key}=null"
                 )
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
