@@ -102,9 +102,9 @@ def test_other_questions_or_texts_are_refused_with_the_way_out() -> None:
 def test_configs_of_one_name_are_told_apart_in_a_refusal() -> None:
     one = config()
     other = changed(one, dataset=replace(FACTS, golden_digest="e" * 64))
-    with pytest.raises(InputError, match=r"the golden set of the first is .*, and that of the second is .*eeeeeeee"):
+    with pytest.raises(InputError, match=r"set of the first is .*, and the golden set of the second is .*eeeeeeee"):
         check_same_questions(one, other)
-    with pytest.raises(InputError, match=rf"the golden set of {one.name} is .*, and that of later is .*eeeeeeee"):
+    with pytest.raises(InputError, match=rf"golden set of {one.name} is .*, and the golden set of later is .*eeeeeeee"):
         check_same_questions(one, changed(other, name="later"))
 
 

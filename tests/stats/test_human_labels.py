@@ -57,10 +57,10 @@ def test_an_answer_names_its_config_whatever_its_whitespace_and_a_stale_one_none
     assert found.of((0, 1), ALL)[:, 1].tolist() == [1, 0]
     stale = matched([label(1, run="a", answer="old")], FIRST, SECOND)
     assert np.isnan(stale.of((0, 1), ALL)).all()
-    assert "of 1 label, these are unused: 1 for an answer that was not given" in stale.why_unused()
+    assert "of 1 label, these are unused: 1 whose answer was not given" in stale.why_unused()
     assert "label more answers" in stale.way_out()
     nameless = matched([label(1, run="sweep")], FIRST, SECOND).way_out()
-    assert "1 for a run that is neither the run id nor the name" in nameless
+    assert "1 whose run is neither the run id nor the name" in nameless
     assert 'into the column "run"' in nameless  # which exists
     assert "give the labels a column" not in nameless
     part = matched([label(1, answer="x"), label(2, answer="v")], FIRST, SECOND)

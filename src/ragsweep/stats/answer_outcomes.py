@@ -32,7 +32,7 @@ class ContextPair(NamedTuple):
 
 
 class CoveragePoint(NamedTuple):
-    """The result of giving only answers whose support is at least ``threshold``: a point of a risk-coverage curve.
+    """A point of a risk-coverage curve: the result of giving only answers with a support of at least ``threshold``.
 
     ``coverage`` is the share of all questions that would be answered. ``score_answered`` is the mean score of the given
     answers (NaN if there are none). ``score`` is the mean over all questions, where a refusal counts 1 for an
@@ -60,8 +60,8 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
     The two configs must have the same golden set, equal values for the keys in ``SAME``, and the same definition of the
-    success metric; of several such configs without context, the first is used. Configs without such a counterpart,
-    without answers, or without scores of their success metric are left out.
+    success metric; of several matching configs without context, the first is used. A config is left out if no config
+    matches, or if it has no answers or no scores of its success metric.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
@@ -88,8 +88,8 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the outcomes of the answerable questions and of each type of unanswerable question.
 
     The outcome of a question is unknown if its answer failed, or if the question is answerable but has no known correct
-    answer. If answers are repeated, the first answer to each question counts. Without answers, or with those of a
-    system that only searches, the list is empty.
+    answer. If answers are repeated, the first answer to each question counts. The list is empty for a config without
+    answers, and for a system that only searches.
     """
     if not {"abstained", *FATES} <= outcomes.keys() or NO_ANSWERS in outcomes.get("answer_failed", ()):
         return []

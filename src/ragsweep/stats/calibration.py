@@ -103,8 +103,8 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
     The interval includes the uncertainty of the measured errors. The estimate is Rogan and Gladen's (American Journal
     of Epidemiology 107, 1978). The interval is Lang and Reiczigel's (Preventive Veterinary Medicine 113, 2014): the
     delta method on shares with added successes and failures. The estimate and both ends are clipped to [0, 1]. They are
-    NaN if no items were judged, if humans labelled nothing as right or nothing as wrong, or if the judge was no better
-    than chance on the labels.
+    NaN if no items were judged, if the labels lack passes or fails, or if the judge was no better than chance on the
+    labels.
 
     Args:
         passed: The share of all judged items that the judge passes.

@@ -117,10 +117,10 @@ class Against:
 class Choice:
     """The recommended config; all rows are rows of the sweep's matrix.
 
-    ``row`` is the choice: ``best``, unless a cheaper config or the declared baseline is preferred; such a config must
-    have an expected loss against ``best`` below ``loss``. ``row`` is None if no config is within the ``limits``.
-    ``cost`` is the name of the cost for which a cheaper config was preferred, else "". ``losses`` is the effect of rare
-    losses on the choice's lead over the baseline.
+    ``row`` is the choice: ``best``, or a preferred config (cheaper, or the declared baseline) with an expected loss
+    against ``best`` below ``loss``. ``row`` is None if no config is within the ``limits``. ``cost`` is the name of the
+    cost for which a cheaper config was preferred, else "". ``losses`` is the effect of rare losses on the choice's lead
+    over the baseline.
     """
 
     row: int | None
@@ -176,7 +176,7 @@ def choose(
     row, cost = _cheapest(costs, best, near)
     if baseline in near and not cost and not _is_worth_a_change(beliefs, costs, best, baseline):
         row = baseline
-    # Configs with the same score on every question are the same: neither loses anything against the other.
+    # Configs with equal scores on every question are interchangeable, so neither has an expected loss.
     gap = means - means[row]
     rest = [other for other in order if other != row and (gap[other] or beliefs.expected_loss(row, other) != 0)]
     return replace(

@@ -55,7 +55,7 @@ def changes_scores(parameter: str) -> bool:
 
 
 def scoring_parameters(run: Run) -> dict[str, str]:
-    """Return a run's parameters that can change a score; a part in `REFERRED` that no other key contains has none."""
+    """Return a run's parameters that can change a score, except those of `REFERRED` parts that no other part uses."""
     whole, kinds = str(run.config), {part: _kind(run.config, part) for part in REFERRED}
     unused = {part for part, kind in kinds.items() if kind and whole.count(kind) == str(run.config[part]).count(kind)}
     return {
@@ -171,7 +171,7 @@ def check_same_questions(one: Result, other: Result, swept: bool = False) -> Non
                 for place, result, digest in zip(("the first", "the second"), (one, other), digests, strict=True)
             )
             way = f"sweep over one {what}" if swept else f"run the first config again on the {what} of the second"
-            raise InputError(f"rebaseline: the {what} of {first}, and that of {second}; {way}")
+            raise InputError(f"rebaseline: the {what} of {first}, and the {what} of {second}; {way}")
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]
         if values[0] != values[1]:

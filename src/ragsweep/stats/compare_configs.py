@@ -42,11 +42,11 @@ def compare_configs(
     """Compare the configs of a sweep by the first objective, the other objectives, and headline and judged metrics.
 
     ``baseline`` names the config in production, if one is declared. Without a baseline, differences refer to
-    ``reference``, by default the choice. Configs that a race dropped, that failed, or that have too few scores
-    of the deciding metric (``coverage``) are left out; ``set_aside`` lists other excluded configs, which are not in
-    ``results``. Any other metric with too few scores in a compared config is skipped. If the objective is not a mean
-    with a direction (a quantile, for example), if it was not measured for every config, or if fewer than two configs
-    have enough scores for it, the next comparable metric replaces it.
+    ``reference``, by default the choice. Configs that a race dropped, that failed, or that have too few scores of the
+    deciding metric (``coverage``) are left out; ``set_aside`` lists other excluded configs, which are not in
+    ``results``. Any other metric with too few scores in a compared config is skipped. The next comparable metric
+    replaces an objective that is not a mean with a direction (a quantile, for example), that was not measured for every
+    config, or for which fewer than two configs have enough scores.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]

@@ -51,9 +51,9 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """Return the row over which the choice has an unproven lead, and the number of questions needed to prove it.
 
     This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
-    there is no choice or no other config, if the lead is shown or the two configs are equal, if the choice's mean is
-    not better, if neither config is the reference, or if labels correct the differences. The number alone is None if it
-    is unknown.
+    there is no choice or no other config, if the choice's mean is not better, or if the lead is already shown. They are
+    also None if the two configs are equal, if neither is the reference, or if labels correct the differences. The
+    number is also None if it is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
@@ -79,9 +79,9 @@ def _audits(verdict: SweepComparison) -> Audits:
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
     """Return the first metric, other than the deciding one, by which the choice is shown to be worse, and a row.
 
-    If the choice is the reference, the row is that of the best config that is shown to be better than it; else it is
-    that of the choice itself, which is shown to be worse than the reference. Costs and latencies do not count. Return
-    None if there is no such metric.
+    If the choice is the reference, the row is the best config that is shown to be better than the choice. Otherwise,
+    the row is the choice itself, which is shown to be worse than the reference. Costs and latencies do not count.
+    Return None if there is no such metric.
     """
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):

@@ -40,7 +40,7 @@ class ContextEffect:
     kinds: Mapping[str, str]
     left_out: int
     always_abstains: bool
-    weights: Mapping[str, float]  # of the compared questions; if empty, all are equal
+    weights: Mapping[str, float]  # of the compared questions; empty if all are equal
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -159,9 +159,9 @@ def refuses_all(result: Result) -> int:
 def exact_mcnemar(helped: int, hurt: int) -> float:
     """Return the two-sided p-value of the difference between two paired shares, from the counts of pairs that differ.
 
-    By chance, half of the pairs that differ would go each way. So the p-value is twice the smaller tail of the binomial
-    distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between correlated
-    proportions", in its exact form). The p-value is 1 if no pair differs.
+    By chance, half of the pairs that differ would favour each side. The p-value is therefore twice the smaller tail of
+    the binomial distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference
+    between correlated proportions", in its exact form). The p-value is 1 if no pair differs.
     """
     from scipy.special import bdtr
 

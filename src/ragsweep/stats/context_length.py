@@ -16,7 +16,7 @@ LENGTHENING = ("top_k", "context_budget")
 """Keys whose larger values only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that rise with context length; the names of variants, like ``context_ndcg_exponential``, begin alike."""
+"""Metrics that rise with context length; variants such as ``context_ndcg_exponential`` have the same prefix."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""
@@ -39,9 +39,9 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
     """List the keys that make ``chosen`` have a longer context than another config, if that can only raise the metric.
 
-    A key that lowers a score is omitted, with all keys that differ together with it: a key lowers a score if two of the
-    ``others`` differ only in it, and some question scores worse with the longer context. The result is empty if several
-    of the listed keys together lower a score.
+    A key lowers a score if two of the ``others`` differ only in this key and some question scores worse with the longer
+    context. Configs that differ from ``chosen`` in such a key are ignored. The result is empty if several of the listed
+    keys together lower a score.
     """
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     found = [keys for other in shorter if (keys := length_keys(chosen, other, matrix))]
@@ -87,9 +87,9 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
     """Return the context lengths of two configs, if the longer context of ``after`` may explain a higher metric.
 
     Return None if the metric does not rise with the length, if the length of a context was not measured or was 0, if
-    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. A replaced chunker, or
-    else a chunker parameter, ``top_k`` or ``context_budget``, explains it if its values differ and the value in
-    ``after`` is not the smaller number.
+    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. The length is explained
+    by a replaced chunker; otherwise by a chunker parameter, ``top_k`` or ``context_budget`` that differs and is not a
+    smaller number in ``after``.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None

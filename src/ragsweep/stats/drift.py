@@ -37,8 +37,8 @@ class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; the numbers of one cluster are dependent, and the weights add up to 1.
 
     If ``is_repeated``, the numbers of one cluster are repetitions of one question, and large clusters reduce the number
-    of ``independent`` questions. Otherwise they belong to different questions on one subject, and each cluster counts
-    as one independent question, or as less if a few weights dominate.
+    of ``independent`` questions. Otherwise, they belong to different questions on one subject. Each cluster then counts
+    as one independent question, or as less than one if a few weights dominate.
     """
 
     values: Doubles
@@ -54,7 +54,7 @@ class ClusteredSample(NamedTuple):
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
-        number = {one: n for n, one in enumerate(sorted(set(named)))}  # an array would pad every name to the longest
+        number = {one: n for n, one in enumerate(sorted(set(named)))}  # np.unique would pad every name to the longest
         numbers = np.array([number[one] for one in named], dtype=np.int64)
         given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
         shares = given[known] / max(given[known].sum(), 1e-300)
@@ -265,5 +265,5 @@ def _median(sample: ClusteredSample) -> float:
         return math.nan
     order = np.argsort(sample.values, kind="stable")
     reached, ordered = np.cumsum(sample.weights[order]), sample.values[order]
-    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # two places if one half lies between them
+    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # they differ if half the weight ends at a value
     return float(ordered[np.minimum(ends, len(ordered) - 1)].mean())

@@ -23,7 +23,7 @@ def audited_metrics(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for scores in traces.scores.values() for metric in scores)) if traces else ()
 
 
-@memoize_by_identity  # the terminal, the page and the parent run's tags need it for the same results
+@memoize_by_identity  # the terminal, the page and the parent run's tags use the same audit
 def fusion_audit(result: Result, metric: str | None = None, reranked: bool = False) -> FusionAudit | None:
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget; the legs are not reranked.
 

@@ -250,7 +250,7 @@ def _correct(
         else:
             found = correct_gate(found, mean, sign, judged.margin)
     check_corrected(matched, mean)
-    unused = matched.why_unused() if condition.paired else ""  # else they may belong to the baseline
+    unused = matched.why_unused() if condition.paired else ""  # without a baseline, its labels may be unused
     notes = [found.note, reason_uncorrected(matched, mean) or unused, matched.marks]
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
@@ -296,5 +296,5 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
 
 
 def list_first(names: Sequence[str]) -> str:
-    """Join the first five names with commas; "..." stands for the rest."""
+    """Join the first five names with commas; "..." replaces the rest."""
     return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])

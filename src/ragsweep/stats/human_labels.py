@@ -34,9 +34,9 @@ READS: Mapping[str, tuple[str, ...]] = {
 """Metric -> the question columns that it reads; a metric not listed here reads the answer and the context."""
 
 UNNAMED = "with neither run nor answer, although the configs answered differently or from different contexts"
-NO_RUN = "for a run that is neither the run id nor the name in tables of one of these configs"
-OTHER_ANSWER = "for an answer that was not given by the named run or, if none is named, by any of these configs"
-TWO_CONTEXTS = "for an answer that was given from different contexts, which the metric reads (name the run)"
+NO_RUN = "whose run is neither the run id nor the name in tables of one of these configs"
+OTHER_ANSWER = "whose answer was not given by the named run or, if none is named, by any of these configs"
+TWO_CONTEXTS = "whose answer was given from different contexts, which the metric reads (name the run)"
 NO_QUESTION = "for a question without a score in some config"
 MARKS = "all labels are 0 or 1: they correct shares of passes, not mean scores"
 _INCOMPLETE = (

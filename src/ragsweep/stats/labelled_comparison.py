@@ -94,8 +94,8 @@ def compare_labelled(
     too few labels are excluded. If the reference, or every other config, has too few labels, if ratios are compared, or
     if there are too few independent questions, the judge's scores decide and ``uncorrected`` has the reason.
 
-    Without a baseline, differences refer to the choice by corrected means. Each of these means is the reference's mean
-    plus the difference from it, so the choice can depend on the reference. ``references`` lists the references that
+    Without a baseline, differences refer to the choice by corrected means. A corrected mean is the reference's mean
+    plus the corrected difference, so the choice can depend on the reference. ``references`` lists the references that
     were tried so far; if the choice is among them, the last reference remains.
 
     Raises:

@@ -22,8 +22,8 @@ class SelectionBias(NamedTuple):
     """The selection bias of the best mean, in the metric's unit.
 
     ``winner`` is the row with the best mean, ``observed`` is its mean, and ``crossfitted`` is this mean without the
-    bias. ``optimism`` is the bias; it is positive if the mean is too good, whether high or low values are better. With
-    too few clusters, ``optimism`` and ``crossfitted`` are NaN.
+    bias. ``optimism`` is the bias, positive if the observed mean is too good, for metrics of either direction. With too
+    few clusters, ``optimism`` and ``crossfitted`` are NaN.
     """
 
     winner: int
@@ -44,11 +44,11 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
-    tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
-    times the square root of .9, because the bias on all questions is smaller by this factor than on nine tenths.
-    The bias is at most the distance from the best mean to the worst score of all, because no expected mean is worse
-    than that score. A question's mean over all configs is subtracted first; otherwise, with folds of unequal size, that
-    mean would appear as a loss or a gain.
+    tenth, where its mean is usually worse. The loss is averaged over the folds of 20 divisions, and multiplied by the
+    square root of .9, because the bias on all questions is smaller by this factor than the bias on nine tenths. The
+    bias is capped at the distance from the best mean to the worst score, because no expected mean is worse than this
+    score. Each question's mean over all configs is subtracted first. Otherwise, this mean would appear as a loss or a
+    gain if the folds have unequal sizes.
     """
     better, best = matrix.better, winner(matrix)
     observed = float(matrix.values[best].mean()) if matrix.values.size else math.nan
@@ -69,8 +69,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
     """Estimate the selection bias in the metric's unit, from logarithms if amounts are compared by ratios.
 
-    With ratios, the winner has the best mean logarithm, and the bias of this logarithm is a factor on the winner's
-    mean. See :func:`selection_bias` and ``matrix.transform_amounts``.
+    With ratios, the winner has the best mean logarithm, and the bias is a factor on the winner's mean. See
+    :func:`selection_bias` and ``matrix.transform_amounts``.
     """
     found = selection_bias(transform_amounts(matrix, unit))
     if not has_ratios(matrix, unit):
@@ -81,7 +81,7 @@ def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
 
 
 def choices_by_fold(matrix: Matrix) -> Doubles:
-    """Return, for each config, the share of the folds for which it is the best config on the other nine folds.
+    """Return the share of folds for which each config is the best on the other nine folds.
 
     Ties share a fold equally. The folds are those of :func:`selection_bias`; all shares are NaN with too few clusters.
     """
@@ -109,10 +109,10 @@ def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Dou
 
 
 def _folds(matrix: Matrix) -> list[Numbers] | None:
-    """Divide the questions in twenty ways into ten folds of whole clusters; None with too few clusters.
+    """Divide the questions into ten folds of whole clusters, in twenty ways; None with too few clusters.
 
-    The folds are about as equal in size as whole clusters allow. There are also too few clusters if one of them has a
-    third of the questions: the fold with this cluster could not be represented by the other folds.
+    The folds are about as equal in size as whole clusters allow. A cluster with a third of the questions also counts as
+    too few clusters, because the other folds could not represent its fold.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None

@@ -19,7 +19,7 @@ FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""
 FEW = f"fewer than {FEWEST} independent questions"
 TAIL = 0.02
-"""Two-sided tail at which degrees of freedom are fitted: a compromise between 5 % (for one interval) and less."""
+"""Two-sided tail at which degrees of freedom are fitted, between 5 % (one interval) and that of many intervals."""
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
@@ -27,7 +27,7 @@ NODES = 768
 ROUNDED = 2
 """Decimals to which a correlation is rounded: finer than its accuracy, but coarse enough to cache derived values."""
 KINDS = 40
-"""Maximum number of kinds of clusters for the degrees of freedom: with weights, few clusters are of the same kind."""
+"""Maximum number of cluster kinds (size, sum of squared weights) from which degrees of freedom are computed."""
 
 
 def varying(weights: Doubles | None) -> Doubles | None:
@@ -88,11 +88,11 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
     For weighted questions, a cluster's size is the sum of its weights, and ``squares`` has the sum of the squared
     weights.
 
-    A cluster's factor is the variance of its sum, divided by the expected square of its sum of deviations: CR2 for a
-    mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
-    freedom are chosen so that Student's t has the same 99 % quantile as the t statistic, but they are at most
-    Satterthwaite's for independent scores; they are NaN if the clusters are not :func:`enough`. With G clusters of one
-    size, the factors are G / (G - 1) and the degrees are G - 1; with a single cluster, both are NaN.
+    A cluster's factor is the variance of its sum, divided by the expected square of its sum of deviations. This is CR2
+    for a mean (Bell and McCaffrey, Survey Methodology 28, 2002), with correlated scores as the working model. The
+    degrees of freedom are chosen so that Student's t has the same 99 % quantile as the t statistic, and capped at
+    Satterthwaite's value for independent scores. They are NaN if the clusters are not :func:`enough`. With G clusters
+    of one size, the factors are G / (G - 1) and the degrees are G - 1; with a single cluster, both are NaN.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares
@@ -109,7 +109,7 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
 
 
 def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
-    """Reduce kinds, sorted by size, to at most ``KINDS`` by averaging adjacent small ones; all sums stay the same."""
+    """Reduce kinds, sorted by size, to at most ``KINDS`` by averaging adjacent small ones; sums are unchanged."""
     kept = KINDS // 2
     if (rest := len(kinds) - kept) <= kept:
         return kinds, counts

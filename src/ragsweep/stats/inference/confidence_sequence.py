@@ -38,11 +38,11 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
     """Return the logarithm of the capital after each cluster, as (rows, clusters).
 
     The capital is bet on a mean above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and
-    their capitals are averaged, so the clusters' order does not change the last capital, except where it changes which
-    config leads (see ``deficits``). A question multiplies a capital by 1 + stake x (difference - margin) / (spread +
-    margin), which is never below 1 - stake. A cluster is one bet, on the sum of its questions; the bet is scaled down
-    if it could lose more than ``LARGEST_STAKE``. A bet is valid if clusters are independent draws; if it was scaled
-    down, a config's gain must also be independent of the number of questions that share a source.
+    their capitals are averaged, so the order of clusters affects the final capital only through the leader (see
+    ``deficits``). A question multiplies a capital by 1 + stake x (difference - margin) / (spread + margin), which is
+    never below 1 - stake. A cluster is one bet, on the sum of its questions; the bet is scaled down if it could lose
+    more than ``LARGEST_STAKE``. A bet is valid if clusters are independent draws. A bet that was scaled down is valid
+    only if a config's gain is also independent of the size of the cluster.
 
     Args:
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
@@ -69,7 +69,7 @@ def lower_bound(
 
     The bound is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are
     those of ``betting``. If the clusters are not in the order of evaluation (``ordered`` is False), only the final
-    capital counts; it does not depend on the order, so later calls may insert clusters anywhere.
+    capital counts. It does not depend on the order, so a later call may insert clusters anywhere.
     """
     if not len(sums):
         return np.zeros(0)
@@ -90,12 +90,12 @@ def lower_bound(
 def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """Return each config's deficit to the leader on each question, as (configs, questions).
 
-    A config's leader on a question is the config with the highest mean over the earlier clusters, among the other
-    configs that have not been dropped before this question. Tied configs lead together, with the mean of their scores;
-    initially all others are tied. So the leader is fixed before the question is scored, and for the best config the
-    expected deficit is at most 0, regardless of the leader: one capital on these differences needs no correction for
-    the number of rivals. A deficit is NaN if the score of the config or of a leader is missing, or if the config or all
-    others have been dropped.
+    On each question, a config is compared with its leader: of the other configs not yet dropped, the one with the
+    highest mean over the earlier clusters. Tied configs lead together, with the mean of their scores; initially, all
+    other configs are tied. The leader is thus fixed before the question is scored. For the best config, the expected
+    deficit is at most 0, whichever config leads, so one capital needs no correction for the number of configs. A
+    deficit is NaN if the score of the config or of a leader is missing, or if the config or all others have been
+    dropped.
 
     Args:
         better: Scores (configs, questions) in the order of evaluation; higher is better; NaN if missing.

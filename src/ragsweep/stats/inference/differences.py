@@ -1,7 +1,7 @@
 """Compare configs with a baseline or in pairs, on all questions and on the clusters that dominate them.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
-clusters, or degrees of freedom, for an interval over all questions. The other questions alone may be enough.
+clusters or degrees of freedom for an interval over all questions. The other questions alone may be enough.
 """
 
 import math
@@ -40,12 +40,12 @@ def compare_with_baseline(
 
     The intervals come from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times weights.
     Wilcoxon's test treats questions as independent; the randomisation test flips whole clusters. Holm's correction
-    counts every config except the baseline. With fewer than ten effective clusters, there are tests but no intervals.
-    If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs (``all_pairs``): then the
-    intervals hold whichever config was chosen.
+    counts every config except the baseline. With fewer than ten effective clusters, only tests are computed, without
+    intervals. If the baseline was chosen by its scores, pass ``largest`` from ``all_pairs``, so that the intervals hold
+    for any choice.
     """
     differences = round_to_ties(matrix.values - matrix.values[baseline])
-    # with ``compared`` the correlation within clusters is the same for every baseline
+    # with ``compared``, the correlation within clusters is the same for every baseline
     data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)
     bounds = bound(data, resamples, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
@@ -82,9 +82,9 @@ def compare_amounts(
 ) -> Differences:
     """Compare every config with the row ``baseline``: positive amounts with a ``unit`` by ratios, else by differences.
 
-    Milliseconds, tokens and money have long tails, so intervals of mean differences miss the true value too often; on
-    logarithms both tests and intervals are valid. If an amount is 0 or less, differences are compared, and ``notes``
-    has the reason.
+    Milliseconds, tokens and money have long tails, so intervals of mean differences miss the true value too often.
+    Tests and intervals of logarithms are valid. If an amount is 0 or less, differences are compared, and ``notes`` has
+    the reason.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):
@@ -105,9 +105,8 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
     """Divide each mean difference by the standard deviation of the differences.
 
-    The effect is 0 if nothing differs; it is NaN if all differences are the same number other than 0, or if there are
-    fewer than two questions. ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean
-    of 1.
+    The effect is 0 if nothing differs; it is NaN if all differences are equal but not 0, or if there are fewer than two
+    questions. ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean of 1.
     """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)
@@ -168,7 +167,7 @@ def _range(block: Floats, scale: Floats) -> Floats:
 
 
 def affordable(configs: int, resamples: int) -> int:
-    """Return ``resamples``, or fewer if the work would exceed ``WORK``, but at least 1,000 of them."""
+    """Reduce ``resamples`` so that the work does not exceed ``WORK``, but to no fewer than 1,000."""
     return min(resamples, max(WORK // (configs * configs // 2), 1000))
 
 
@@ -203,7 +202,7 @@ ROUNDED = 0.01
 
 
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
-    """Return the largest clusters, as few as possible, whose removal makes intervals over all other questions usable.
+    """Return the largest clusters to remove, as few as possible, so that intervals over the other questions are usable.
 
     Intervals are usable if differences from the row ``baseline`` have at least the degrees of freedom of ten equal
     clusters. A single question with a fifth of the traffic leaves only one or two degrees of freedom, and so an

@@ -18,12 +18,11 @@ LEVEL = 0.95
 class Differences:
     """The differences of configs from the baseline: one number per config, in the metric's unit and direction.
 
-    If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
-    are the ends of intervals that hold simultaneously for all configs at ``LEVEL``. ``standard_error`` is the
-    clustered standard error of each difference.
-    ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation of the
-    differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
-    reason.
+    If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` take the direction into account.
+    ``low`` and ``high`` are the ends of intervals that hold simultaneously for all configs at ``LEVEL``.
+    ``standard_error`` is the clustered standard error of each difference. ``effect`` is Cohen's d_z (1988): the
+    weighted mean difference, divided by the weighted standard deviation of the differences. ``apart`` counts the
+    questions whose scores differ. An unknown number is NaN, and ``notes`` has the reason.
 
     With ``ratios``, the scores are logarithms: exp(``estimate``) is the typical ratio to the baseline.
     """
@@ -96,8 +95,8 @@ class Power:
     standard error times the square root of the number of questions. ``typical`` is the true difference that is found
     with the probability ``POWER``, two-sided at 1 - ``level``, for the median spread of the configs that differ from
     the baseline; ``alone`` is the same number for a comparison of only two configs. All are NaN, with the reason in
-    ``note``, if there are fewer than ten effective clusters or if no difference varies. The spread of a config whose
-    difference does not vary is also NaN; so is ``typical`` or ``alone`` if no simulated gain is shown often enough.
+    ``note``, if there are fewer than ten effective clusters or if no difference varies. ``spread`` is NaN for a config
+    whose difference does not vary. ``typical`` or ``alone`` is NaN if no simulated gain is shown often enough.
     """
 
     spread: Doubles
@@ -203,9 +202,9 @@ class Concentration:
 class RareLosses:
     """How one config's lead over another would be affected by large losses on a few questions.
 
-    ``survives`` is true if the lead withstands one more cluster that loses everything, or if losses are impossible. If
-    enough losses were observed, it is instead true if the studentised bootstrap excludes a mean gain of 0 or, for
-    clusters that do not vary, if the mean gain is positive. ``share`` is the upper bound on the share of questions that
+    ``survives`` is true if losses are impossible, or if the lead withstands one additional cluster that loses
+    everything. If enough losses were observed, the studentised bootstrap must exclude a mean gain of 0 instead; if the
+    clusters do not vary, the mean gain must be positive. ``share`` is the upper bound on the share of questions that
     lose ``size`` (in the metric's unit). ``seen`` is the number of clusters whose mean loss was at least half of
     ``size``. ``questions`` is the effective number of clusters.
     """

@@ -80,9 +80,9 @@ def effects(
     factors; a parameter that a config lacks counts as the level "". In a full grid (every combination, equally often),
     an effect is a difference of plain averages over configs. Otherwise a model is fitted by least squares. It has main
     effects and two-way interactions, or main effects alone if the configs do not determine the interactions, as in an
-    ablation that changes one parameter at a time. Either way, an effect has one number per question, so questions
-    remain paired and clustered. Raising a factor in ``lengthening`` can only raise the metric, so its main effects are
-    not ``exposed`` if no question loses.
+    ablation that changes one parameter at a time. Both methods compute an effect for each question, so questions remain
+    paired and clustered. Raising a factor in ``lengthening`` can only raise the metric, so its main effects are not
+    ``exposed`` if no question loses.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]
@@ -143,7 +143,7 @@ def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[s
     ]
     full = _Design(factors, ((), *mains, *both))
     cells = [tuple(one.values()) for one in settings]
-    is_covered = len(cells) >= math.prod(map(len, factors.values()))  # the product of a search's values can be huge
+    is_covered = len(cells) >= math.prod(map(len, factors.values()))  # a search can have too many combinations to list
     counts = {cells.count(cell) for cell in product(*factors.values())} if is_covered else {0}
     if len(counts) == 1 and 0 not in counts:
         return "full grid", full
@@ -157,8 +157,8 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """Return the weights with which the model's coefficients add up to the effect of ``term``.
 
     The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
-    another factor has the weight 1 / (number of that factor's levels). Columns that lack a changed factor have the
-    weight 0, because they cancel; so do columns with another level of that factor.
+    another factor has the weight 1 / (number of that factor's levels). Columns that lack a changed factor cancel, so
+    their weight is 0. Columns with another level of a changed factor also have the weight 0.
     """
     weights = []
     for column in design.columns:

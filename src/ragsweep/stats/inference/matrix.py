@@ -66,7 +66,7 @@ class Matrix:
 
     @property
     def coverage(self) -> float:
-        """Of the questions with a score in any config, the share with a score in all configs; NaN if there are none."""
+        """The share of the questions scored in any config that are scored in all configs; NaN if there are none."""
         return len(self.questions) / self.asked if self.asked else math.nan
 
     @property

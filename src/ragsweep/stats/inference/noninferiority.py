@@ -66,14 +66,14 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
     baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003).
 
-    If fewer than 30 questions differ, each end is computed with one more question. Its slack is the mean, moved towards
-    that end by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If
-    no question differs, the rule of three bounds the share of questions that might differ: with n effective clusters it
-    is 1 - .05 ** (1 / n), about 3 / n (Hanley and Lippman-Hand, JAMA 249, 1983); each of these questions is assumed to
-    lose or gain as much as possible. For scores between 0 and 1, a pass must survive one more cluster on which
-    everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won. If ten or more
-    clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With fewer than ten
-    effective clusters, the gate is inconclusive.
+    If fewer than 30 questions differ, each end is computed with an additional question. The slack of this question is
+    the mean slack, moved towards that end by the largest observed difference (after Agresti and Min, Statistics in
+    Medicine 24, 2005). If no question differs, the rule of three bounds the share of questions that might differ
+    (Hanley and Lippman-Hand, JAMA 249, 1983). With n effective clusters, the bound is 1 - .05 ** (1 / n), about 3 / n.
+    Each of these questions is assumed to lose or gain as much as possible. For scores between 0 and 1, a pass must
+    survive an additional cluster on which everything is lost (see ``rare_losses``), and a fail must survive an
+    additional cluster on which everything is won. If at least ten clusters clearly contradict the decision, the
+    studentised bootstrap is used instead. With fewer than ten effective clusters, the gate is inconclusive.
 
     Raises:
         InputError: The margin is a share of a mean of 0 or less.
@@ -192,8 +192,8 @@ def decide(slack: float, low: float, high: float, margin: float) -> Decision:
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
     """Decide by a slack that is corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
 
-    ``judged`` is the gate without labels. Its interval allows for rare losses, so each corrected end is at least as far
-    from the corrected slack as the same end of ``judged`` is from the slack of ``judged``.
+    ``judged`` is the gate without labels. Its interval allows for rare losses, so each half of the corrected interval
+    is at least as wide as the same half of the interval of ``judged``.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))
@@ -206,8 +206,8 @@ def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float
     """Return a lower bound on the slack that allows for rare losses, and the reason for it.
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
-    survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap gives the
-    bound instead. The bound is infinite if none is needed, or if scores outside 0 to 1 leave losses unlimited.
+    survive an additional cluster that loses everything. With enough observed losses, the studentised bootstrap gives
+    the bound instead. The bound is infinite if none is needed, or if scores outside 0 to 1 leave losses unlimited.
     """
     scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:

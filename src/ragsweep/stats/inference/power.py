@@ -26,10 +26,9 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
     """Return the minimum detectable effect of the configs against the baseline, from the observed paired variance.
 
     The effect is (t_{1 - alpha/2} + t_power) standard errors; these and the degrees of freedom are by cluster (Bloom,
-    Evaluation Review 19, 1995). The effect is larger if gains themselves widen the spread, as additional hits do: the
-    factor is then found by simulation from the differences of the config with the median error. For a comparison of
-    many configs, ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or
-    :func:`shared_level`.
+    Evaluation Review 19, 1995). If gains widen the spread, as additional hits do, the effect is larger; the factor is
+    found by simulation from the differences of the config with the median error. For a comparison of many configs,
+    ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -95,9 +94,9 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 def each_level(differences: Differences) -> float:
     """Return the level that each interval of a sweep's differences has on its own; ``LEVEL`` without intervals.
 
-    With several intervals, the level is usually above ``LEVEL``, because all must hold together: the more intervals
-    there are, the larger a difference must be before it is shown. The result is at least ``LEVEL``, even if the
-    resampled critical value is much too small, as it can be if differences have few distinct values.
+    With several intervals, the level is usually above ``LEVEL``, because all must hold simultaneously. The result is at
+    least ``LEVEL``, even if the resampled critical value is much too small, as it can be if differences have few
+    distinct values.
     """
     if not differences.critical > 0:
         return LEVEL

@@ -1,8 +1,8 @@
 """Whether a lead survives losses that are rare in the sample, or too rare to have been observed.
 
-If a config gains a little on many questions and loses a lot on a few, it leads by chance when none of these few is in
-the sample, and the spread of the sampled scores does not reveal the risk. The remedy needs a bound on the loss of a
-single question.
+A config that gains a little on many questions and loses a lot on a few leads by chance if none of the few is in the
+sample. The spread of the sampled scores does not reveal this risk. An estimate of the risk needs a bound on the loss of
+a single question.
 """
 
 import math
@@ -25,7 +25,7 @@ SEED = 20261125
 
 
 def rare_losses(gains: Doubles, clusters: Numbers, largest: float, weights: Doubles | None = None) -> RareLosses:
-    """Return the effect of rare large losses on one config's lead over another, and how frequent they may be.
+    """Return the effect of rare large losses on one config's lead over another, and a bound on their frequency.
 
     The returned ``share`` is Clopper and Pearson's upper bound on the frequency of such losses (Biometrika 26, 1934),
     computed with the effective number of clusters.
@@ -101,10 +101,10 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
 def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
     """Return the p-value of a positive mean gain if one more cluster, of mean size, loses ``loss`` per question.
 
-    The p-value is the share of random weightings in which the weighted gain is not above 0; the weights of the clusters
-    and of the added one are independent and exponential. The p-value is Gaffke's bound on the mean of a bounded
-    variable (Mathematical Methods of Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv 1905.06208): a
-    Bayesian bootstrap with one more observation, at the worst value.
+    The p-value is the share of random weightings in which the weighted gain is not above 0. The weights of all
+    clusters, including the added one, are independent and exponential. The p-value is Gaffke's bound on the mean of a
+    bounded variable (Mathematical Methods of Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv
+    1905.06208): a Bayesian bootstrap with one more observation, at the worst value.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights = _weights(len(sums))

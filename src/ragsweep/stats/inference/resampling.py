@@ -101,10 +101,10 @@ def deviations(sums: Doubles, resamples: int) -> Iterator[Floats]:
     """Yield resampled sums of deviations, in blocks (resamples, rows), from sums by cluster (rows, clusters).
 
     Each resample draws whole clusters with replacement, their number unchanged (cluster bootstrap: Davison and Hinkley
-    1997, section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed
-    one, linearised: division by the number of drawn questions would reduce the weight of a large cluster that is drawn
-    often. The draws depend only on the number of clusters, so all statistics of one set of questions use the same
-    draws. Float32 is precise enough: the sums are of deviations, so no large numbers cancel.
+    1997, section 3.8). A sum divided by the number of questions is the linearised deviation of a resampled mean from
+    the observed mean. Division by the number of drawn questions would reduce the weight of a large cluster that is
+    drawn often. The draws depend only on the number of clusters, so all statistics of one set of questions use the same
+    draws. Float32 is precise enough, because no large numbers cancel in sums of deviations.
     """
     columns = np.ascontiguousarray(sums.T, dtype=np.float32)
     for weights in draws(sums.shape[1], resamples):
@@ -153,12 +153,12 @@ class SimultaneousIntervals:
 def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | None = None) -> SimultaneousIntervals:
     """Bound the means of rows of clustered scores so that all intervals hold simultaneously at ``LEVEL``.
 
-    In each resample, the largest deviation of any row is taken, in standard errors; its quantile serves all rows
-    (Romano and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample,
-    because a resample with equal scores has none. The quantile is then converted from the normal distribution to
-    Student's t (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; if None,
-    the quantile of the rows alone is computed. Rows that vary only within clusters cannot be resampled by cluster; the
-    quantile is then at least the normal one, corrected for the number of these rows (Bonferroni).
+    In each resample, the largest deviation of any row is taken, in standard errors; its quantile applies to all rows
+    (Romano and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are computed from the sample,
+    because a resample with equal scores has a standard error of 0. The quantile is then converted from the normal
+    distribution to Student's t (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the
+    rows; if None, the quantile of the rows alone is computed. Rows that vary only within clusters cannot be resampled
+    by cluster; the quantile is then at least the normal one, corrected for the number of these rows (Bonferroni).
     """
     furthest = largest_deviation(data.standardised, resamples) if largest is None else largest
     if within := np.count_nonzero((data.errors > 0) & ~data.sums.any(axis=1)):
@@ -213,8 +213,7 @@ def student_quantile(share: float, degrees: float) -> float:
 def needed_p_value(critical: float, degrees: float) -> float:
     """Return the one-sided p-value of a critical value or of a single interval at ``LEVEL``, whichever is smaller.
 
-    The limit is needed because the resampled critical value can be much too small if differences have few distinct
-    values.
+    The resampled critical value can be much too small if differences have few distinct values.
     """
     from scipy.special import stdtr
 

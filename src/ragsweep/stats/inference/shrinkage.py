@@ -1,4 +1,4 @@
-"""The posterior of the configs' true means: the observed means, shrunk according to the spread of all of them."""
+"""The posterior of the configs' true means: the observed means, shrunk according to their spread."""
 
 import math
 from dataclasses import dataclass
@@ -187,8 +187,8 @@ def _error(sums: Doubles, difference: float) -> float:
 
     An error that is only rounding is 0. Hall's monotone transformation (Journal of the Royal Statistical Society B 54,
     1992) multiplies a skewed t statistic by 1 + u + u² / 3, where u is a third of the statistic times the skewness of
-    the mean, and adds a constant, which is omitted here. Here the error is divided by this factor instead, capped at 1,
-    so the error never shrinks. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
+    the mean, and adds a constant. This function omits the constant and divides the error by the factor, capped at 1, so
+    the error never shrinks. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
     """
     error = math.sqrt(float(np.square(sums).sum()))
     if error <= NEGLIGIBLE * abs(difference):
@@ -201,10 +201,10 @@ def _error(sums: Doubles, difference: float) -> float:
 def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
     """Return the probable divisions of the ``observed`` means, which are in descending order, into two groups.
 
-    A priori, every size of the upper group, and every subset of a given size, is equally probable; but only the
-    subsets with the highest means are computed. The distance between the groups has a normal prior, whose standard
-    deviation is the largest of ``SPREADS``. Logarithms of densities are multiplied by the share of errors that is
-    ``independent``. Equal means are never in different groups; if there are just two configs, they are one group.
+    A priori, all sizes of the upper group are equally probable, as are all subsets of one size. Only the subsets with
+    the highest means are computed. The distance between the groups has a normal prior, whose standard deviation is the
+    largest of ``SPREADS``. Logarithms of densities are multiplied by the share of errors that is ``independent``. Equal
+    means are never in different groups; if there are just two configs, they are one group.
     """
     from scipy.special import gammaln, logsumexp
 

@@ -35,9 +35,9 @@ def by_slice(
     """Compare every config with the first one in every slice, corrected for all comparisons (max-T; Holm).
 
     ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" means
-    that a question has no value. There are fewer ``resamples`` if the work would exceed ``WORK``. ``rising`` flags the
-    configs that by definition are never worse than the first one on any question, or never better; they are not
-    ``exposed``.
+    that a question has no value. The number of ``resamples`` is reduced if the work would exceed ``WORK``. ``rising``
+    flags the configs that, by the metric's definition, are never worse than the first one on any question, or never
+    better; they are not ``exposed``.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
