@@ -179,7 +179,7 @@ def ask_all(
 
     A result that needed a call to a service is stored as soon as it arrives, so that the call is paid for only once.
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
-    are the requests, and a function to which it passes each result with the index of the request. If ``ask`` raises
+    are the requests and a callback that receives the index of each request and its result. If ``ask`` raises
     CallFailed, as for an embedding service, missing results are requested in ever smaller parts; a request that fails
     on its own gets a failed result of ``kind``. Raises ConfigError, which names the part, unless each request has
     exactly one result, of the type ``kind``.

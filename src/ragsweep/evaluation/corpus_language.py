@@ -1,4 +1,4 @@
-"""Substitute the language of a corpus for ``language: auto``, and note settings that do not fit it."""
+"""Substitute the language of a corpus for ``language: auto``, and note settings that do not fit the language."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ Build = Callable[[Any, str], BuiltPart]
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect the most frequent language of a corpus from evenly spaced documents, which every process chooses alike."""
+    """Detect the most frequent language of a corpus from evenly spaced documents, the same in every process."""
     return sample_language(corpus.texts)
 
 

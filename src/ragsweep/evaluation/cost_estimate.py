@@ -89,7 +89,7 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Return the mean usage of a node's stored rows, else of similar rows; None if there are no such rows either.
+        """Return the mean usage of a node's stored rows, else of similar rows; None without either.
 
         Similar rows belong to other nodes with the same stage, class of part and model. Of similar judgements, those of
         a single sample count, as often as the part's judge takes samples.
@@ -139,7 +139,7 @@ class _Estimator:
     def _context(self, experiment: Experiment) -> float:
         """Return the expected number of tokens in the ``top_k`` chunks of a context, capped at the token budget.
 
-        If the tokens of the chunks are not counted yet, the number is an upper estimate from the size of the chunks or
+        If the tokens of the chunks are not counted yet, return an upper estimate from the size of the chunks or
         documents.
         """
         graph = experiment.graph

@@ -40,8 +40,9 @@ class Experiment:
     def with_costs(self, items: Sequence[Item], node: Node | None = None) -> list[Item]:
         """Return answers or judgements with ``money`` set to the price of their usage.
 
-        If the model's name in the reply, which may end with a date, has no price, the price is that of the config's
-        model (or of an external system's URL), which is read from the ``node`` of the answers or queries.
+        If the model named in the reply has no price (its name may end with a date), the price of the configured model,
+        or of the external system's URL, is used. The model or URL is read from ``node``, the node of the answers or
+        queries.
         """
         configured = configured_model(node) if node else ""
         return [item._replace(money=self.prices.money(item.model, item.usage, configured)) for item in items]
@@ -109,4 +110,4 @@ def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
         seen.add(key)
     names = ", ".join([*repeated[:3], *["..."] * (len(repeated) > 3)])
     fact = f"{len(repeated)} of {len(experiments)} configs ({names}) repeat the results of an earlier one"
-    return [("note", f"{fact}: what differs between them has no effect on results")] if repeated else []
+    return [("note", f"{fact}: the settings in which they differ have no effect on results")] if repeated else []

@@ -51,7 +51,8 @@ class AlignedContext:
 
     ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts these
     documents. ``scores`` are the system's scores, in the shape of ``positions``. They are None if the system returned
-    no scores, or if they increase along the list of any question, as distances do; ``rising`` counts such questions.
+    no scores, or if they increase along the list of any question, as distances do; ``rising`` counts the questions with
+    increasing scores.
     """
 
     corpus: Corpus
@@ -85,7 +86,7 @@ def align_contexts(
 
     - ``document:start-end``, with the id of a document: the context is this span; its text is ignored.
     - The id of a document: the text is located in this document like an anchor (see ``resolve``), if necessary without
-      the document's title at its beginning. If the text is blank, the context is the whole document.
+      a leading document title. If the text is blank, the context is the whole document.
     - Any other name: the text is located in the first document that contains it, ignoring differences in white space,
       ligatures and soft hyphens.
 
@@ -180,7 +181,7 @@ class _Search:
 
     @cached_property
     def _position(self) -> Mapping[str, int]:
-        """The positions of documents by id and by composed id: the ids of a user's dataset may be decomposed."""
+        """The positions of documents by id and by Unicode-composed id, because a dataset's ids may be decomposed."""
         return {normal_id(name): n for name, n in self.corpus.position.items()} | dict(self.corpus.position)
 
     @cached_property

@@ -43,9 +43,9 @@ def seconds_by_question(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the seconds of each question by stage (questions,); NaN for questions that are not probed.
 
-    In the stages of queries and answers, the seconds are the durations of the original calls, or NaN for a failed call
-    without a duration; for a query that was not written, they are 0. In the other stages, a question whose search
-    failed also has NaN.
+    For the stages of queries and answers, the seconds are the durations of the original calls: 0 for a query that was
+    not written, and NaN for a failed call without a duration. For the other stages, the seconds are also NaN for a
+    question whose search failed.
     """
     failed = view.rankings.failed
     latency = {

@@ -65,7 +65,7 @@ class QuestionTable:
     def texts(self) -> Sequence[str]:
         """The search text of each question.
 
-        It is the written query, else the golden set's query, else the question's text.
+        The search text is the written query, else the golden set's query, else the question's text.
         """
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]

@@ -69,11 +69,11 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    As in comparisons of configs, a declined repetition of an answerable question, or one with nothing to measure, gets
-    the worst score (see ``worst_score``) if another repetition of the question has a score. If no repetition has a
-    score, the reason is copied from the first repetition to which the metric does not apply (such as an unknown price,
-    but not a declined answer), else from the first failed one, else from the first. Metrics that need latency or exact
-    search, and metrics that are quantiles, are scored only in the first view.
+    On an answerable question, a repetition that declined or has nothing to measure gets the worst score (see
+    ``worst_score``) if another repetition of the question has a score, as in comparisons of configs. If no repetition
+    has a score, the reason is copied from the first repetition to which the metric does not apply (a declined answer
+    does not count), else from the first failed repetition, else from the first repetition. Metrics that need latency or
+    exact search, and metrics that are quantiles, are scored only in the first view.
     """
     scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.int64]]()
     for metric in metrics:

@@ -40,7 +40,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
     - ``up``: the share of these pieces whose rank is better after reranking, or that are found only then;
     - ``down`` and ``kept``: the shares of these pieces whose rank is worse, and whose rank is the same;
     - ``lost``: the share of these pieces that are found only before reranking;
-    - ``mean_change``: by how many ranks the pieces found in both rankings moved up on average;
+    - ``mean_change``: the mean number of ranks by which the pieces found in both rankings moved up;
     - ``score_p0`` to ``score_p100``: quantiles of the candidates' scores.
 
     A value is NaN if there are no pieces, or no candidates, to compute it from.
@@ -109,9 +109,9 @@ class Failures(NamedTuple):
     def drop(self, scores: Scores) -> Scores:
         """Return the scores, with NaN (and the failure as the reason) for questions with an upstream failure.
 
-        Scores that are missing because the metric does not apply keep their reason; a metric of answers applies to no
-        question of a system that only searches, not even to one whose search failed. If the latency of a probed
-        question is missing, the reason is the upstream failure or, if there is none, the failure of the answer.
+        Scores that are missing because the metric does not apply keep their reason. A metric of answers never applies
+        to a system that only searches, even if a search failed. If the latency of a probed question is missing, the
+        reason is the upstream failure or, if there is none, the failure of the answer.
         """
         if not self.unanswered.any():
             return scores

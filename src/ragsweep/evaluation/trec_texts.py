@@ -125,11 +125,11 @@ def write_run(
 ) -> str:
     """Return rankings as text in TREC run format.
 
-    Each question has a list of ``documents``, the best first; ``scores`` (single precision) are those of all lists, one
-    after another. They are rounded to six significant digits. A score that is then not below its predecessor in the
-    list is lowered to the next single-precision number below this predecessor, so every tool keeps our order of ties.
-    White space and existing percent codes in ids are percent-encoded, so that ``urllib.parse.unquote`` restores every
-    id. The last field, ``tag``, names the system.
+    Each question has a list of ``documents``, the best first. ``scores`` (single precision) are the scores of all
+    lists, one list after another, and are rounded to six significant digits. A rounded score that is not below the
+    preceding score of its list is lowered to the next smaller single-precision number, so that every tool keeps the
+    order of ties. White space and existing percent codes in ids are percent-encoded, so that ``urllib.parse.unquote``
+    restores every id. The last field, ``tag``, names the system.
     """
     lengths = [len(row) for row in documents]
     written = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))

@@ -162,10 +162,10 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
-    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, the gain
-    is a difference of shrunk means, which is expected on new questions; beside it stands the measured gain, that of the
-    table. If the means are corrected by labels, and so not shrunk, or if the questions guided a search, only the gain
-    is stated.
+    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, format the
+    gain that is expected on new questions (a difference of shrunk means) and the measured gain, which is in the table.
+    The measured gain is omitted if labels correct the means, which are then not shrunk, or if the questions guided a
+    search.
     """
     gain, measured = lead(verdict, found.gain), float(verdict.ranked[row] - verdict.ranked[found.row])
     if math.isnan(found.probability):
@@ -220,7 +220,7 @@ def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
 def _costs(verdict: SweepComparison, row: int, other: int, who: str) -> Iterator[Statement]:
     """Yield a statement on the costs in which the choice and ``other``, called ``who``, differ notably.
 
-    They differ notably if they differ beyond chance, by a factor of at least `NOTABLE`.
+    A difference is notable if it is significant and the factor is at least `NOTABLE`.
     """
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():

@@ -43,8 +43,8 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     Configs are matched by the parameters that can change a score. Only configs that were measured on both sets count:
     the best of them on the tune questions is the config that the search would have chosen.
 
-    Return None if the first config is itself the best, if it was not measured on the tune questions, if no config
-    was measured on both sets, or if either set has fewer than ten effective clusters.
+    Return None if the first config is the best or was not measured on the tune questions, if no config was measured on
+    both sets, or if either set has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result, metric)}
     pairs = [(tuned_by_identity.get(_identity(result.run)), result) for result in results if _usable(result, metric)]

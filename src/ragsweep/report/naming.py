@@ -85,7 +85,7 @@ def last_parts(values: Collection[str]) -> dict[str, str]:
 def rounded(name: str, digits: int = 3) -> str:
     """Round decimal values in a name to ``digits`` significant digits, but keep all integer digits below a million.
 
-    Values with fewer digits, and numbers within words, such as gpt-4.10, stay as they are.
+    Values with fewer digits, and numbers within words, such as gpt-4.10, are unchanged.
     """
     return _DECIMAL.sub(lambda found: _rounded(found, digits), name)
 
@@ -98,7 +98,7 @@ def _rounded(found: re.Match[str], digits: int) -> str:
 
 
 def digits_for(names: Iterable[str]) -> int:
-    """Return the least number of significant digits, from 3 to 17, for which `rounded` keeps the names distinct."""
+    """Return the smallest number of significant digits, from 3 to 17, for which `rounded` keeps the names distinct."""
     distinct, digits = set(names), 3
     while digits < 17 and len({rounded(name, digits) for name in distinct}) < len(distinct):
         digits += 1
@@ -152,7 +152,7 @@ def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
 
 
 def first_names(names: Sequence[str], most: int) -> str:
-    """Join names with commas; the rest is counted, unless it is one name, which is as short as its count."""
+    """Join the first ``most`` names with commas and count the rest; a single remaining name is also written out."""
     kept = names if len(names) <= most + 1 else names[:most]
     more = f" and {len(names) - most:,} more" if len(kept) < len(names) else ""
     return f"{', '.join(kept)}{more}"

@@ -81,7 +81,7 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
 
 
 def factor(ratio: float) -> str:
-    """Format the ratio of two printed numbers, with two significant digits as these may have: ``x 1.5``, ``x 940``."""
+    """Format the ratio of two printed numbers with two significant digits: ``x 1.5``, ``x 940``."""
     return f"x {float(f'{ratio:.2g}'):,.15g}" if math.isfinite(ratio) else NOT_MEASURED
 
 

@@ -200,7 +200,7 @@ def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) ->
 
 
 def unlabelled_note(results: Sequence[Result], label: str) -> str:
-    """State how many questions have no value of a label (if configs differ, the most); "" if all have one."""
+    """State how many questions have no value of a label (the largest number if configs differ); "" if all have one."""
     columns = [list(result.questions.get(label, ())) for result in results]
     count, total = max(((sum(not value for value in one), len(one)) for one in columns), default=(0, 0))
     return f"{count:,} of {counted(total, 'question')}: no {label}, so not shown" if count else ""

@@ -269,7 +269,7 @@ def _columns(name: str, summary: Summary) -> dict[str, Any]:
 
 
 def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Return label value -> number of scored questions that have it; if configs differ, this is the largest number."""
+    """Map label values to their numbers of scored questions; if configs differ, the largest number counts."""
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.summaries.groups.get(label, {}).items():

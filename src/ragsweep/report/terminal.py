@@ -38,7 +38,7 @@ LOG_WIDTH = 120
 class Terminal:
     """Prints to a stream: with progress bars on a terminal, in plain lines elsewhere.
 
-    If a reader such as head closes the pipe, only printing ends: the computation continues.
+    If a reader such as head closes the pipe, printing stops, but the computation continues.
     """
 
     def __init__(self, stream: TextIO, bars: bool) -> None:
@@ -254,7 +254,7 @@ def discard_output(stream: TextIO) -> None:
 
 
 def _padded(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line for each row, with aligned columns; wide characters, as in Chinese and emoji, take two places."""
+    """Return the rows as lines with aligned columns; wide characters, as in Chinese and emoji, occupy two columns."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]

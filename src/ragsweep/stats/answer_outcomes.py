@@ -60,7 +60,7 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
     The two configs must have the same golden set, equal values for the keys in ``SAME``, and the same definition of the
-    success metric; of several matching configs without context, the first is used. A config is left out if no config
+    success metric. If several configs without context match, the first is used. A config is left out if no config
     matches, or if it has no answers or no scores of its success metric.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]

@@ -64,10 +64,10 @@ def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
 def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"] = "none") -> float:
     """Return the chance-corrected agreement of two raters of the same items.
 
-    The result is Cohen's kappa (1960) or, with ``weights``, Cohen's weighted kappa (1968), in which the cost of a
-    disagreement is the distance between the two values or the square of this distance. Values are compared as numbers,
-    not as ranks, so scores may lie between the steps of a scale; with equal steps, the result is the kappa of ranks.
-    Return NaN if both raters always give the same single value.
+    The result is Cohen's kappa (1960) or, with ``weights``, Cohen's weighted kappa (1968). The cost of a disagreement
+    in weighted kappa is the distance between the two values, or its square. Values are compared as numbers, not as
+    ranks, so scores may lie between the steps of a scale; with equal steps, the result is the kappa of ranks. Return
+    NaN if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     cost: Callable[[Any], Any] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}[weights]

@@ -94,7 +94,7 @@ class SweepComparison:
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice
-    rises_with: tuple[str, ...]  # keys that lengthen the choice's context, if that lowers no score
+    rises_with: tuple[str, ...]  # keys that lengthen the choice's context, if this lowers no score
     others: Mapping[str, tuple[Matrix, Differences]]  # by metric, except the deciding one
     skipped: Mapping[str, str]  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...]

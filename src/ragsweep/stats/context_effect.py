@@ -160,8 +160,8 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
     """Return the two-sided p-value of the difference between two paired shares, from the counts of pairs that differ.
 
     By chance, half of the pairs that differ would favour each side. The p-value is therefore twice the smaller tail of
-    the binomial distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference
-    between correlated proportions", in its exact form). The p-value is 1 if no pair differs.
+    the binomial distribution with p = 1/2, capped at 1; it is 1 if no pair differs. This is the exact form of McNemar's
+    test ("Note on the sampling error of the difference between correlated proportions", 1947).
     """
     from scipy.special import bdtr
 

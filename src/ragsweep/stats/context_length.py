@@ -28,9 +28,9 @@ LONGER = 1.5
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """Return the keys that make one of two configs' contexts longer, if a longer context can only raise the metric.
 
-    The result is empty unless the metric's name begins with one of ``RISING``, the configs differ only in
-    ``LENGTHENING`` keys, all in the same direction (so that the longer context begins with the shorter one), and no
-    question scores worse with the longer context.
+    The metric's name must begin with one of ``RISING``. The configs must differ only in ``LENGTHENING`` keys, all in
+    the same direction, so that the longer context begins with the shorter one. No question may score worse with the
+    longer context. Otherwise, the result is empty.
     """
     keys, falls = _lengthened(one, other, matrix)
     return () if falls else keys
@@ -86,10 +86,10 @@ def _number(run: Run, name: str) -> float:
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
     """Return the context lengths of two configs, if the longer context of ``after`` may explain a higher metric.
 
-    Return None if the metric does not rise with the length, if the length of a context was not measured or was 0, if
-    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. The length is explained
-    by a replaced chunker; otherwise by a chunker parameter, ``top_k`` or ``context_budget`` that differs and is not a
-    smaller number in ``after``.
+    Return None if the metric does not rise with the length, if a length is 0 or was not measured, if ``after`` is
+    longer by a factor below ``LONGER``, or if no key explains the greater length. The length is explained by a replaced
+    chunker; otherwise by a chunker parameter, ``top_k`` or ``context_budget`` that differs and is not a smaller number
+    in ``after``.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None

@@ -33,8 +33,9 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         reranked: Whether to audit the hybrid's ranking after the reranker instead.
 
     Returns:
-        The comparison; None if the config is not a hybrid, if the result has no scores of the legs (because it is
-        older or has no headline metric that needs only evidence), or if no question has a score in all rankings.
+        The comparison; None if the config is not a hybrid, if no question has a score in all rankings, or if the result
+        has no scores of the legs. Older results, and results without a headline metric that needs only evidence, lack
+        these scores.
     """
     traces = read_traces(result)
     if traces is None or not traces.scores:

@@ -71,10 +71,10 @@ class Check:
     ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
     in four of five cases. It is None for any other check, if the number is unknown or reached, if the candidate lacks
     scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of repetitions of
-    each answer that would narrow the interval as much with the same questions; None if no number would do so, if
-    nothing is repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If
-    human labels correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest
-    number of labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
+    each answer that would narrow the interval equally without new questions. It is None if no number would, if nothing
+    is repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If human labels
+    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest number of
+    labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition
@@ -163,9 +163,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
     Raises:
-        InputError: The scope has labels of the metric but some config has none that counts, the run of a label matches
-        both configs, or a test in ``noninferiority`` raises InputError, for example because a relative margin refers to
-        a mean that is not above 0. A slice with such a mean is inconclusive instead.
+        InputError: The metric has labels but none that counts for some config, the run of a label matches both configs,
+        or a test in ``noninferiority`` raises InputError, for example for a relative margin of a mean that is not above
+        0. A slice with such a mean is inconclusive instead.
     """
     unit = before.summaries.metrics[condition.metric].unit
     compared = [before, filled.result] if condition.paired else [filled.result]

@@ -1,8 +1,9 @@
 """Match human labels with the answers that they describe, and correct means and differences by the labels.
 
-A label belongs to an answer and counts only for configs that gave this answer: the config that ``run`` names, configs
-whose answer is the text in ``answer``, and configs whose case (the input of the metric) equals the named run's case. A
-label without ``run`` and ``answer`` counts if only one config is corrected, or if all configs have the same case.
+A label describes one answer and counts only for configs that gave this answer. These are the config that ``run`` names,
+configs with the text in ``answer`` as their answer, and configs with the same case (the input of the metric) as the
+named run. A label without ``run`` and ``answer`` counts if only one config is corrected, or if all configs have the
+same case.
 """
 
 from __future__ import annotations

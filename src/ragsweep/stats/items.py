@@ -92,8 +92,8 @@ def rest_means(scores: Doubles) -> Doubles:
 def item_information(scores: Doubles) -> Doubles:
     """Return each question's information about which config is better; negative if better configs score worse on it.
 
-    For scores of 0 and 1, the information is the Fisher information of the two-parameter logistic model,
-    ``a^2 P (1 - P)`` (Birnbaum 1968), averaged over the configs, with the sign of a. For other scores, it is the
+    For scores of 0 and 1, the information is the Fisher information ``a^2 P (1 - P)`` of the two-parameter logistic
+    model (Birnbaum 1968). It is averaged over the configs and has the sign of ``a``. For other scores, it is the
     discrimination times the standard deviation, which is the item reliability index (Gulliksen 1950). The information
     is 0 if all configs have the same score.
     """

@@ -63,9 +63,9 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
     """Return a lower bound on the share of a config's latency that would remain on an idle machine.
 
-    The bound is 0 if no stage has a latency. The effect of the load on a stage follows from the 95th percentile of the
-    fixed work's time (see ``slowness``): the effect is taken as a factor or as a delay, whichever is larger. Stages in
-    ``CALLED`` count in full. Any other stage without fixed work, as in results of earlier releases, contributes 0.
+    The bound is 0 if no stage has a latency. The effect of the load on a stage is estimated from the 95th percentile of
+    the fixed work's time (see ``slowness``), as a factor or as a delay, whichever is larger. Stages in ``CALLED`` count
+    in full. Any other stage without fixed work, as in results of earlier releases, contributes 0.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

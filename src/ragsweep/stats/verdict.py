@@ -37,8 +37,8 @@ class Beliefs(Protocol):
 class PairVerdict(NamedTuple):
     """The verdict on one config against another: the first of these kinds that applies.
 
-    "the same": equal scores on every question. "shown better", "shown worse": the interval, which holds for all
-    comparisons of the sweep together, excludes 0, and the exact tests confirm it. "likely better", "likely worse": the
+    "the same": equal scores on every question. "shown better", "shown worse": the interval, which is simultaneous for
+    all comparisons of the sweep, excludes 0, and the exact tests confirm it. "likely better", "likely worse": the
     interval excludes 0, but the exact tests do not confirm it; or the probability of a better true mean is above .9, or
     below .1. "equal": the whole interval is within the margin on both sides of 0. "open": none of these.
 

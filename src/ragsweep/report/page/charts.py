@@ -206,7 +206,7 @@ def mean_in_boxes(results: Sequence[Result]) -> str:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Return label value -> number of scored questions, largest first; values without scored questions are omitted."""
+    """Map label values to numbers of scored questions, largest first; values without scored questions are omitted."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 

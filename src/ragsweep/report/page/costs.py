@@ -94,7 +94,7 @@ def embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block]
 
 
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
-    """Return value of ``key`` -> config, sorted by `_place`, for configs that differ in nothing else.
+    """Map the values of ``key`` to configs that differ in nothing else, sorted by `_place`.
 
     If there are several groups of such configs, return the group with the best config; if there are none, return {}.
     """

@@ -74,7 +74,7 @@ def _asked(view: PageView) -> Iterator[Block]:
     facts.append(("Questions", f"{named}{part}: {evidence_note(*datasets)}"))
     facts.append(("Documents", counts_range(one.documents for one in datasets)))
     facts += [("Note", note) for note in dataset.notes if all(note in one.notes for one in datasets)]
-    facts += [("Objective", ", then ".join(names))] if names else []  # another metric may have to decide
+    facts += [("Objective", ", then ".join(names))] if names else []  # another metric may decide instead
     if view.compared:
         declared, names = view.compared.baseline, view.compared.matrix.configs
         out = (one for one in view.compared.left_out if one.name == view.compared.declared)
@@ -148,7 +148,7 @@ def _differences(view: PageView) -> Iterator[Block]:
     sure = "With 95 % confidence, the best is among them."
     any_of_them = f"Any of the {len(kept):,} configs may be the best."
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
-    rival = found.choice.runner_up  # the probability of beating it may seem to contradict that many may be the best
+    rival = found.choice.runner_up  # a high probability against it may seem to contradict the note
     if rival and math.isfinite(rival.probability) and len(kept) > 1 and len(found.matrix.configs) > 2:
         text += " All configs are compared with each other at once, whereas a probability compares only two."
     yield notes(Statement("", text, {"configs": kept}))

@@ -132,8 +132,8 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
     """Return whether a parameter is crossed with all others.
 
-    That is, all configs have the key, and each of its values was run with the same
-    combinations of other settings, each equally often.
+    That is, all configs have the key, and each of its values was run equally often with each combination of other
+    settings.
     """
     others = [one for one in keys if one != key]
     found = [Counter(tuple(configs[row].get(one) for one in others) for row in members) for members in rows.values()]

@@ -33,9 +33,9 @@ def browse(
 ) -> dict[str, Any]:
     """Return the data of the question browser, mostly as columns.
 
-    On the page, a config helps or hurts a question if its score in the first of ``metrics`` is better or worse than
-    that of the first of ``results``; a declined answer has the worst score, as in comparisons. The keys of ``roles``
-    and ``funnels`` are names of configs.
+    On the page, a config helps or hurts a question if it scores better or worse than the first of ``results`` in the
+    first of ``metrics``. A declined answer has the worst score, as in comparisons. The keys of ``roles`` and
+    ``funnels`` are names of configs.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
@@ -160,7 +160,7 @@ def _config(
 def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
-    """Return label -> one string per question: the answer, its outcome, judges' reasons, and numbers on each step."""
+    """Map each label to one string per question: the answer, its outcome, judges' reasons, and numbers on each step."""
     outcome = [
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)

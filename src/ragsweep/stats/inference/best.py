@@ -44,11 +44,11 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     """Estimate the selection bias of the best observed mean.
 
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
-    tenth, where its mean is usually worse. The loss is averaged over the folds of 20 divisions, and multiplied by the
-    square root of .9, because the bias on all questions is smaller by this factor than the bias on nine tenths. The
-    bias is capped at the distance from the best mean to the worst score, because no expected mean is worse than this
-    score. Each question's mean over all configs is subtracted first. Otherwise, this mean would appear as a loss or a
-    gain if the folds have unequal sizes.
+    tenth, where its mean is usually worse. The bias is this loss, averaged over the folds of 20 divisions and
+    multiplied by the square root of .9. The factor converts the bias on nine tenths of the questions to the smaller
+    bias on all questions. The bias is capped at the distance from the best mean to the worst score, because no expected
+    mean is worse than this score. Each question's mean over all configs is subtracted first. Otherwise, this mean would
+    appear as a loss or a gain if the folds have unequal sizes.
     """
     better, best = matrix.better, winner(matrix)
     observed = float(matrix.values[best].mean()) if matrix.values.size else math.nan
@@ -95,9 +95,9 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
     """For each fold, choose the best config on the other nine.
 
-    Return how far each config's mean on the fold is below the best mean on the other nine (configs, folds), each
-    config's share of the choice (configs, folds; ties share equally), and the sizes of the folds. A fold's mean is its
-    sum of weighted scores, divided by its number of questions rather than by its sum of weights.
+    Return each config's loss (configs, folds): the best mean on the other nine folds minus its own mean on the fold.
+    Also return each config's share of the choice (configs, folds; ties share equally), and the sizes of the folds. A
+    fold's mean is its sum of weighted scores, divided by its number of questions rather than by its sum of weights.
     """
     member = np.eye(FOLDS)[fold]
     sizes = member.sum(axis=0)

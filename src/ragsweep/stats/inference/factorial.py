@@ -44,9 +44,9 @@ class Effect:
 class Effects:
     """All effects of a grid; their intervals hold simultaneously.
 
-    For a model without interactions, ``interactions`` is "present" if the configs differ significantly from the model,
-    so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if the
-    model fits any scores of these configs exactly, as in an ablation. For other models, it is "estimated".
+    ``interactions`` is "estimated" for a model with interactions. For a model without, it is "present" if the configs
+    differ significantly from the model; an effect is then an average over the configs that were run. It is "untestable"
+    if the model fits any scores of these configs exactly, as in an ablation, and otherwise "not shown".
     """
 
     effects: tuple[Effect, ...]

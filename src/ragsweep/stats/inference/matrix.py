@@ -1,6 +1,6 @@
 """The scores of several configs for one metric as a matrix, with the same questions in every row.
 
-Scores that are missing because of the config, not the question, are replaced by the worst score: otherwise a config
+A score that is missing because of the config, not the question, is replaced by the worst score. Otherwise, a config
 could improve its mean by declining the questions that it would get wrong.
 """
 

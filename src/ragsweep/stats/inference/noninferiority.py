@@ -35,7 +35,7 @@ class Gate:
 
     ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
     the passing side; ``low`` and ``high`` bound it, each one-sided at ``LEVEL``. The decision is "pass" if the whole
-    interval is at or above 0, "fail" if all of it is below 0, and "inconclusive" otherwise.
+    interval is at or above 0, "fail" if the whole interval is below 0, and "inconclusive" otherwise.
     """
 
     decision: Decision
@@ -62,18 +62,18 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     A margin below 0 is a gain: the second row must be better by at least the size of the gain (superiority).
 
     Questions are paired, and clusters are kept whole; the bounds are Student's t bounds (one side of Schuirmann's test,
-    1987). A relative margin is a share of the baseline's mean: each question's slack is then
-    candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
-    baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003).
+    1987). A relative margin is a share of the baseline's mean. Each question's slack is then candidate - (1 - margin) x
+    baseline, or (1 + margin) x baseline - candidate if less is better. The slack thus includes the uncertainty of the
+    baseline (Laster and Johnson, Statistics in Medicine 22, 2003).
 
     If fewer than 30 questions differ, each end is computed with an additional question. The slack of this question is
     the mean slack, moved towards that end by the largest observed difference (after Agresti and Min, Statistics in
     Medicine 24, 2005). If no question differs, the rule of three bounds the share of questions that might differ
     (Hanley and Lippman-Hand, JAMA 249, 1983). With n effective clusters, the bound is 1 - .05 ** (1 / n), about 3 / n.
     Each of these questions is assumed to lose or gain as much as possible. For scores between 0 and 1, a pass must
-    survive an additional cluster on which everything is lost (see ``rare_losses``), and a fail must survive an
-    additional cluster on which everything is won. If at least ten clusters clearly contradict the decision, the
-    studentised bootstrap is used instead. With fewer than ten effective clusters, the gate is inconclusive.
+    survive an additional cluster with the largest possible loss (see ``rare_losses``), and a fail one with the largest
+    possible gain. If at least ten clusters clearly contradict the decision, the studentised bootstrap is used instead.
+    With fewer than ten effective clusters, the gate is inconclusive.
 
     Raises:
         InputError: The margin is a share of a mean of 0 or less.

@@ -109,10 +109,10 @@ def randomisation(differences: Doubles, clusters: Numbers) -> Doubles:
 
     Return p-values (rows,). The differences of one cluster change their sign together. With at most ``FLIPS``
     combinations, all of them are counted and p is exact. Otherwise, p is (b + 1) / (n + 1) if b of n drawn combinations
-    are at least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn
-    flips cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller ones. So an upper bound on the
-    exact p-value, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015), replaces the flips if it
-    is at most 1 / ``FLIPS``. If nothing differs, p is 1.
+    are at least as extreme (Phipson and Smyth 2010). For rows with p above .1, a fifth of the flips is drawn. Drawn
+    flips cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller p-values. Therefore, an upper
+    bound on the exact p-value of at most 1 / ``FLIPS`` replaces the flips: 3.18 times the normal tail (Bentkus and
+    Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))

@@ -107,8 +107,8 @@ def each_level(differences: Differences) -> float:
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
     """Return the level that each comparison with one baseline needs for all to hold simultaneously at ``level``.
 
-    All differences are assumed to have equal errors and a correlation of 1/2, which is true if the scores of all
-    configs are equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
+    The method is Dunnett's (JASA 50, 1955), with the normal distribution. It assumes equal errors of all differences
+    and a correlation of 1/2, as for configs with equally spread and equally correlated scores.
     """
     from scipy.optimize import brentq
 

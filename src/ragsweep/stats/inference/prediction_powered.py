@@ -53,8 +53,8 @@ def prediction_powered(
     Statistician 52, 1998, and Agresti and Caffo, 54, 2000).
 
     For other labels, the interval is Student's; its degrees of freedom are the number of labelled clusters minus 1. If
-    these labels do not vary at all, the rule of three bounds the share of questions that might differ, and each of them
-    is assumed to differ by the whole range of scores and to have the largest weight.
+    these labels do not vary at all, the rule of three bounds the share of questions that might differ. Each such
+    question is assumed to differ by the whole range of scores and to have the largest weight.
 
     Args:
         matrix: The judge's scores.

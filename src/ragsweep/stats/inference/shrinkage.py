@@ -119,10 +119,10 @@ def posterior(matrix: Matrix) -> Posterior:
 
     The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on the
     differences between good configs. The true means of a group vary around their mean with standard deviation t, one of
-    ``SPREADS``, and are correlated as the observed means are: configs with similar scores on most questions differ
+    ``SPREADS``. They are correlated as the observed means are, so configs with similar scores on most questions differ
     little (Zellner's g prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is
-    the typical standard error of a mean. The kept difference has the same share of the observed difference's
-    variance, and its error follows Student's t. The order of the observed means is preserved.
+    the typical standard error of a mean. The kept difference has the same share of the observed difference's variance,
+    and its error follows Student's t. The order of the observed means is preserved.
 
     Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
     of the American Statistical Association 70, 1975). Configs with equal scores on every question count as one.
@@ -186,9 +186,9 @@ def _error(sums: Doubles, difference: float) -> float:
     """Return the standard error of a difference, inflated if the sample may lack rare large losses.
 
     An error that is only rounding is 0. Hall's monotone transformation (Journal of the Royal Statistical Society B 54,
-    1992) multiplies a skewed t statistic by 1 + u + u² / 3, where u is a third of the statistic times the skewness of
-    the mean, and adds a constant. This function omits the constant and divides the error by the factor, capped at 1, so
-    the error never shrinks. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
+    1992) multiplies a skewed t statistic by 1 + u + u² / 3 and adds a constant; u is a third of the statistic times the
+    skewness of the mean. This function omits the constant and divides the error by the factor, capped at 1, so the
+    error never shrinks. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
     """
     error = math.sqrt(float(np.square(sums).sum()))
     if error <= NEGLIGIBLE * abs(difference):
