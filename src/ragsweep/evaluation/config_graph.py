@@ -86,7 +86,7 @@ class ConfigGraph:
 
     @property
     def own(self) -> tuple[Node, ...]:
-        """The nodes that the config itself needs, excluding the exact searches that serve only comparisons."""
+        """The nodes that the config itself needs, excluding exact searches for comparison."""
         query = (self.query,) if self.query else ()
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
@@ -111,7 +111,7 @@ class ConfigGraph:
 
 
 def corpus_node(corpus: Corpus) -> Node:
-    """Make the source node of a corpus, whose value is the corpus itself."""
+    """Make the source node of a corpus; the node's value is the corpus itself."""
     spec = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
     return Node(SOURCE, spec, (), lambda work, rows: corpus, stored=False)
 

@@ -158,7 +158,7 @@ class _Estimator:
 def _cost(one: CostEstimate, rows: int, experiment: Experiment, configured: str = "") -> tuple[float, float]:
     """Return the tokens and the price of ``rows`` results, each of which costs ``one``; NaN if unknown.
 
-    If the model of ``one`` has no price, the price is that of the model ``configured``.
+    If the model of ``one`` has no price, the price of the model ``configured`` is used.
     """
     calls, tokens_in, tokens_out = (rows * value for value in one[:3])
     if math.isnan(calls + tokens_in + tokens_out):

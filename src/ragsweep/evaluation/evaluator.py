@@ -169,7 +169,7 @@ class Evaluator:
         return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
-        """Return the input of metrics without routes, queries and latency, which the caller adds."""
+        """Return the input of metrics; the caller adds routes, queries and latency."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}

@@ -241,7 +241,7 @@ def view(coverage: Coverage, rankings: Rankings, top_k: int, length: Numbers | N
     first = coverage.first(ranks)
     shape = (len(coverage.questions), top_k)
     owner = coverage.question[coverage.evidence]
-    if length is not None:  # from here on, only chunks in the context count
+    if length is not None:  # below, only chunks in the context count
         ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked, places, touches = coverage.marked, coverage.places, coverage.touches

@@ -50,9 +50,8 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
 def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
     """Find the passages of all relevant labels, sorted by label, document and start; the result is cached.
 
-    If ``golden.repeated_passages`` is set, an anchor also marks its occurrences in all other documents. Raises one
-    InputError, which lists all labels that name an unknown document, and all labels whose anchor does not occur in the
-    named document.
+    If ``golden.repeated_passages`` is set, an anchor also marks its occurrences in all other documents. Raises a single
+    InputError for all labels that name an unknown document, or whose anchor does not occur in the named document.
     """
     faults, labels = Faults(), relevant_labels(golden)
     rows = sorted(

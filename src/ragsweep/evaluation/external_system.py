@@ -280,7 +280,7 @@ def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
         contexts: AlignedContext = work.get(aligned)
         return contexts.rankings([place[text] for text in rows], parts.depth, chunks.address)
 
-    # Version 0.2.0 keyed rankings of conversations by the question alone, so such rankings now need another address.
+    # Version 0.2.0 keyed rankings of conversations by the question alone, so these rankings now need another address.
     joined = {"history": True} if any(key.history for key in parts.questions) else {}
     spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth, **joined})
     return Node("rank", spec, (aligned,), compute, "rows", result=Rankings, stored=False)

@@ -280,7 +280,7 @@ class _Stages:
         return self._searching(reordered)
 
     def _pairs(self) -> Node:
-        """Return the node of the reranker's pair scores, whose address does not depend on how the scores are used."""
+        """Return the node of the reranker's pair scores; its address does not depend on how the scores are used."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *traits_of(part).reordering)
         inputs = (self.corpus, self.chunks)

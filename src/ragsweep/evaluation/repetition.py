@@ -33,7 +33,7 @@ def read_answers(
 ) -> EvaluationView:
     """Return a view with the answers and the verdicts of one repetition, and their costs.
 
-    Verdicts that are not repeated, and the passages of the answers, are those of ``view``.
+    Verdicts that are not repeated, and the passages of the answers, come from ``view``.
     """
     answers = view.answers
     if one.answer and answers:

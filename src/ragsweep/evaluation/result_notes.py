@@ -108,7 +108,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
 
 
 def _cut_warnings(view: EvaluationView) -> Iterator[str]:
-    """Yield a warning for the llm, and for each judged metric, whose longest prompts all have the same length.
+    """Yield a warning for the llm and for each judged metric if its longest prompts all have the same length.
 
     Ollama, for example, cuts a prompt to its context length without an error and reports the tokens that remain.
     """

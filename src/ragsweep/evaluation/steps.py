@@ -15,7 +15,7 @@ from ragsweep.evaluation.question_table import QuestionTable
 def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
     """Return the results of each step (a stage with latency, ``query``, ``generate`` or ``judge/METRIC``), by name.
 
-    If answers are repeated, the results are those of the first answers. Steps without a known result are omitted.
+    If answers are repeated, the results of the first answers are returned. Steps without a known result are omitted.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, facts in (*_times(view), *_calls(view)):
@@ -78,7 +78,7 @@ def _new_verdicts(before: Sequence[EvaluationView], view: EvaluationView) -> Ite
     """Yield each metric's verdicts in ``view``, with an empty Judgement for a verdict that was already paid for.
 
     A verdict counts as paid for if the question has the same answer in one of the views ``before``. Metrics that read
-    no answers have the same verdicts in all views; such metrics are skipped after the first view.
+    no answers have the same verdicts in all views, so they are skipped after the first view.
     """
     earlier = [one.answers.answers for one in before if one.answers]
     for name, verdicts in view.judgements.items():

@@ -83,7 +83,7 @@ def evidence_run_text(view: EvaluationView, tag: str, failed: Collection[int] = 
     """Return rankings as a TREC run by evidence, best ranks first.
 
     Each line represents a rank. Its document is ``evidence:N`` if our metrics credit the question's N-th piece of
-    evidence at this rank, else ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The
+    evidence at this rank, else the irrelevant document ``rank:R``. The scores -1, -2 and so on define the order. The
     rank field, which tools ignore, contains the rank of the covering chunk. It may be smaller than the credited rank,
     because several pieces of evidence in one chunk are credited at successive ranks. With a token budget, evidence
     counts as found only in chunks within the budget. Questions without evidence or in ``failed`` are omitted.
@@ -162,7 +162,7 @@ def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
 
 
 def six_digits(scores: Floats) -> Floats:
-    """Return scores, which must be finite, rounded to six significant digits in single precision."""
+    """Round scores to six significant digits in single precision; all scores must be finite."""
     magnitude = np.where(scores == 0, 1, np.abs(scores.astype(np.float64)))
     scale = 10.0 ** (5 - np.floor(np.log10(magnitude)))
     return (np.round(scores * scale) / scale).astype(np.float32)

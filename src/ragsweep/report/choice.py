@@ -90,7 +90,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
     """Yield a sentence on the choice if it refuses all answerable questions, or else one on each config that does.
 
-    ``refusing`` maps the row of each such config to the number of questions that the config refuses.
+    ``refusing`` maps the row of each of these configs to the number of questions that it refuses.
     """
     if row in refusing:
         same = ", as all others do" if len(refusing) == len(verdict.results) else ""

@@ -39,8 +39,8 @@ class Table:
 
     ``headed``: the terminal prints the header. ``fitted``: the table is at most as wide as the terminal, with narrow
     gaps. ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the
-    numbers by which a page sorts the cells; a cell whose number is None is sorted by its text. ``marked``: for each
-    row, whether a page emphasises the row.
+    numbers by which a page sorts the cells; a cell with None is sorted by its text. ``marked``: for each row, whether a
+    page emphasises the row.
     """
 
     header: Sequence[str]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 
 _DECIMAL = re.compile(r"(?<![^\s=\[,])-?(\d+\.\d+)(?:e[+-]?\d+)?(?![^\s,\]])")
-"""Matches a decimal number that is a complete value, not one within a word, such as the version in gpt-4.10."""
+"""Matches a decimal number that is a complete value; a number within a word, as in gpt-4.10, does not match."""
 _NUMBER_SIGN = re.compile(r"^#\d+ ")
 
 LONGEST = 60

@@ -86,7 +86,7 @@ def factor(ratio: float) -> str:
 
 
 def change_with_interval(estimate: float, low: float, high: float, unit: str, ratios: bool) -> str:
-    """Format a difference with its interval or, if ``ratios``, the ratio and interval whose logarithms are given."""
+    """Format a difference with its interval or, if ``ratios``, a ratio and its interval from their logarithms."""
     return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
 
 

@@ -62,5 +62,5 @@ class SweepReport:
 
     @property
     def shown(self) -> list[Result]:
-        """The results without those of the configs that a race dropped."""
+        """The results, except those that a race dropped."""
         return [result for result in self.results if result.run.state != DROPPED]

@@ -123,7 +123,7 @@ class Terminal:
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
         """Print the line of a successful job: its number, name, value and duration; ``number`` counts from 0.
 
-        The value is that of the first measured objective, or else of the first measured headline metric.
+        The printed value is the first measured objective, or else the first measured headline metric.
         """
         names = (*objectives(result.run.config), *headline)
         first = next((result.summaries.metrics[name] for name in names if name in result.summaries.metrics), None)

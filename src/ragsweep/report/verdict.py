@@ -39,7 +39,7 @@ def limits(verdict: SweepComparison, searched: SweepComparison | None = None) ->
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on each metric corrected by human labels, for the config whose difference changes most.
+    """Yield a sentence on each metric corrected by human labels, for the config with the largest change.
 
     For each labelled metric that could not be corrected, yield the reason.
     """
@@ -110,7 +110,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
-    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first.
+    """Yield sentences on up to `MOST_SLICES` reversals, starting with the choice's.
 
     A reversal is a slice in which a config that is better than the reference on average is, or may be, worse. ``file``
     is a phrase that names the file with all reversals, or "".
@@ -250,5 +250,5 @@ def verdict_word(verdict: SweepComparison, row: int) -> str:
 
 
 def pair_words(found: PairVerdict, unit: str, ratios: bool) -> str:
-    """Return a verdict in a few words; ``unit`` and ``ratios`` are those of the differences."""
+    """Return a verdict in a few words; ``unit`` and ``ratios`` describe the differences."""
     return f"equal within {distance(found.within, unit, ratios)}" if found.kind == EQUAL else found.kind

@@ -35,8 +35,8 @@ class CoveragePoint(NamedTuple):
     """A point of a risk-coverage curve: the result of giving only answers with a support of at least ``threshold``.
 
     ``coverage`` is the share of all questions that would be answered. ``score_answered`` is the mean score of the given
-    answers (NaN if there are none). ``score`` is the mean over all questions, where a refusal counts 1 for an
-    unanswerable question and 0 for any other. ``hallucinated`` is the share of the unanswerable questions that would be
+    answers (NaN if there are none). ``score`` is the mean over all questions; a refusal counts 1 for an unanswerable
+    question and 0 for an answerable one. ``hallucinated`` is the share of the unanswerable questions that would be
     answered (NaN if there are none).
     """
 

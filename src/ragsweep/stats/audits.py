@@ -157,7 +157,7 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks beyond the deciding metric, mostly of the chosen config; rows are those of the deciding comparison."""
+    """Checks beyond the deciding metric, mostly of the chosen config; rows refer to the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> number of these questions
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config

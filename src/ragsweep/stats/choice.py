@@ -59,7 +59,7 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
+        """Return whether ``row`` has a significantly lower cost ``name`` than ``other``.
 
         The difference must also be at least a tenth of the higher cost (and ``LEAST_MS`` for a latency). A mean is
         tested question by question; the result is False if either config has too few scores. Quantiles of latencies are
@@ -221,7 +221,7 @@ def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> l
         prices = [float(values[row]) for name, values in costs.values.items() if not name.startswith("latency")]
         known = [math.inf if math.isnan(price) else price for price in prices]
         result = costs.results[row]
-        # Parameters come before the signature, which may contain a path or a port and so differ between machines.
+        # Parameters come first, because the signature may contain a path or a port and thus differ between machines.
         settings = "\n".join(f"{key}={value}" for key, value in sorted(result.run.parameters.items()))
         return (-round(float(means[row]) / size / TIE) * TIE, *known, settings, result.run.signature)
 
@@ -244,8 +244,8 @@ def find_tolerance(config: Mapping[str, Any], key: Literal["margin", "loss"], ma
     """Return ``recommend.margin`` or ``recommend.loss``, or its default, in the unit of the compared scores.
 
     Two means count as equal within the margin; the choice's expected loss must be below ``recommend.loss``. If ratios
-    are compared, the result is log(1 + tolerance / mean), where the mean is taken over all configs, so that the result
-    does not depend on any single config.
+    are compared, the result is log(1 + tolerance / mean). The mean is taken over all configs, so that the result does
+    not depend on any single config.
     """
     given, default = (config.get("recommend") or {}).get(key), TOLERANCES[key]
     if not (unit and matrix.questions):

@@ -94,7 +94,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether runs differ in a parameter or, where a run lacks it (as for a list), in its node."""
+    """Return whether runs differ in a parameter or, if a run lacks the parameter (as for a list), in its node."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
@@ -211,7 +211,7 @@ def _meaning(node: Any) -> Any:
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics of a comparison: ``wanted`` if any are named, else those of ``usual`` that are comparable.
+    """Return the metrics of a comparison: ``wanted`` if any are named, else the comparable metrics among ``usual``.
 
     Raises:
         ConfigError: A wanted metric is missing from some result or is not comparable.

@@ -83,7 +83,7 @@ def deciding_metric(results: Sequence[Result]) -> str:
 
 
 def _measured_in_all(results: Sequence[Result]) -> list[str]:
-    """Return the compared metrics that every config has: the objectives of any config, then those of ``_named``."""
+    """Return the metrics that every config has: first the objectives of any config, then ``_named`` metrics."""
     names = dict.fromkeys([*(name for one in results for name in objectives(one.run.config)), *_named(results[0])])
     return [name for name in names if name and all(name in result.summaries.metrics for result in results)]
 

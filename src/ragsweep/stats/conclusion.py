@@ -1,7 +1,6 @@
 """Conclusions as data: about a whole sweep, and about a pair of configs.
 
-If a pair belongs to a sweep, it is compared together with the sweep's other configs, so that its conclusion agrees
-with the sweep's.
+A pair of configs from one sweep is compared together with the sweep's other configs, so that the two conclusions agree.
 """
 
 from collections.abc import Mapping, Sequence

@@ -98,7 +98,7 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
         name
         for name in (factor.name for factor in factors(before, after))
         if (name in LENGTHENING or name.partition(".")[0] == "chunker")
-        and not _number(after.run, name) < _number(before.run, name)  # other values become NaN, which is not less
+        and not _number(after.run, name) < _number(before.run, name)  # other values become NaN, and NaN is not less
     )
     if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
         return None

@@ -37,7 +37,7 @@ class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; the numbers of one cluster are dependent, and the weights add up to 1.
 
     If ``is_repeated``, the numbers of one cluster are repetitions of one question, and large clusters reduce the number
-    of ``independent`` questions. Otherwise, they belong to different questions on one subject. Each cluster then counts
+    of ``independent`` questions. Otherwise, they come from different questions on one subject. Each cluster then counts
     as one independent question, or as less than one if a few weights dominate.
     """
 
@@ -91,10 +91,9 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson's method (1934), with the sample's effective number of questions.
 
-    With this number of questions, the binomial variance equals the clustered variance. The number is at least that of
-    ``independent`` questions, and at most the effective number without clusters. It equals the number of independent
-    questions if the share is 0 or 1 or all clusters have the same mean, because the clustered variance is then
-    unknown.
+    With this number of questions, the binomial variance equals the clustered variance. The number is at least
+    ``independent`` and at most the effective number without clusters. It equals the number of independent questions if
+    the share is 0 or 1 or all clusters have the same mean, because the clustered variance is then unknown.
     """
     from scipy.special import betaincinv
 
@@ -131,10 +130,9 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number in ``now`` is larger than a number in ``before``; ties count half.
 
-    The variance is computed by cluster, from the ranks of each sample's numbers among those of the other sample (DeLong
-    et al., Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with
-    Student's t (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair is then counted
-    as being in the opposite order.
+    The variance is computed by cluster, from the ranks of each sample's numbers in the other sample (DeLong et al.,
+    Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
+    (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair then counts as reversed.
     """
     over, under = _placements(now, before), 1 - _placements(before, now)
     pair = 1 / (now.independent * before.independent)

@@ -34,7 +34,7 @@ class Counterfactual:
 
     ``recall`` is the recall at ``cutoff`` after the change, and ``gain`` is the amount that the change adds to the
     recall. ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. With ``bound``,
-    the gain is an upper bound, which a config with this change may not reach.
+    the gain is an upper bound that a config with this change may not reach.
     """
 
     change: str  # the stage that changes
@@ -64,7 +64,7 @@ class Funnel:
     ``fates`` lists, for each question with evidence, the stage that lost each piece; "" if the piece is in the context.
     ``lost_by`` has the first of these stages per question, or "answer" if all evidence is in the context and the answer
     does not solve the question; "" if nothing was lost. Of the questions with all their evidence in the context,
-    ``solved`` counts those that the answer solves and ``unsolved`` the others; both are 0 if no answer is scored.
+    ``solved`` counts the solved questions and ``unsolved`` the unsolved ones; both are 0 if no answer is scored.
     """
 
     config: str

@@ -106,7 +106,7 @@ def _outside(key: str, inside: str) -> str:
 
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
-    """Return the scores of the hybrid (row 0, which is named "") and of its legs as a matrix."""
+    """Return the scores of the hybrid (row 0, named "") and of its legs as a matrix."""
     # Scores of legs have six digits: more digits for the hybrid would make equal scores differ.
     own = [float(f"{score:.6g}") for score in result.questions[metric]]
     alone = {leg: scores[metric].tolist() for leg, scores in traces.scores.items() if leg or not reranked}

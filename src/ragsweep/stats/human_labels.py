@@ -32,7 +32,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_OF_ANSWERS.split(), ("answer",)),
     **dict.fromkeys(_OF_CONTEXTS.split(), ("context",)),
 }
-"""Metric -> the question columns that it reads; a metric not listed here reads the answer and the context."""
+"""Metric -> the question columns that it reads; any metric not listed reads the answer and the context."""
 
 UNNAMED = "with neither run nor answer, although the configs answered differently or from different contexts"
 NO_RUN = "whose run is neither the run id nor the name in tables of one of these configs"
@@ -41,7 +41,7 @@ TWO_CONTEXTS = "whose answer was given from different contexts, which the metric
 NO_QUESTION = "for a question without a score in some config"
 MARKS = "all labels are 0 or 1: they correct shares of passes, not mean scores"
 _INCOMPLETE = (
-    "labels of one config's answers count for another config only if all answers of the latter to the same questions"
+    "labels of one config's answers count for another config only if all its answers to the labelled questions"
     " are labelled"
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'

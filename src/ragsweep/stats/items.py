@@ -17,7 +17,7 @@ from ragsweep.stats.inference.matrix import Matrix
 FEWEST = 8
 """Minimum number of distinct configs for a correlation over them."""
 GOOD = 0.25
-"""The share of the configs that count as good: those with the best means."""
+"""The share of the configs, best means first, that count as good."""
 REDUNDANT = 0.98
 """Minimum correlation, over the configs, from which two questions of one cluster are redundant."""
 _NORMAL = 1.959963984540054
@@ -93,9 +93,9 @@ def item_information(scores: Doubles) -> Doubles:
     """Return each question's information about which config is better; negative if better configs score worse on it.
 
     For scores of 0 and 1, the information is the Fisher information ``a^2 P (1 - P)`` of the two-parameter logistic
-    model (Birnbaum 1968). It is averaged over the configs and has the sign of ``a``. For other scores, it is the
-    discrimination times the standard deviation, which is the item reliability index (Gulliksen 1950). The information
-    is 0 if all configs have the same score.
+    model (Birnbaum 1968). It is averaged over the configs and has the sign of ``a``. For other scores, it is the item
+    reliability index: the discrimination times the standard deviation (Gulliksen 1950). The information is 0 if all
+    configs have the same score.
     """
     rest, spread = rest_means(scores), scores.std(axis=0)
     if np.isin(scores, (0, 1)).all():
@@ -109,7 +109,7 @@ def item_information(scores: Doubles) -> Doubles:
 
 
 def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
-    """Find questions whose label may be wrong (see ``Suspect``), those with the lowest discrimination first.
+    """Find questions with a possibly wrong label (see ``Suspect``), lowest discrimination first.
 
     Questions that every config fails are excluded. The good configs of a question are the best quarter, including ties,
     on the other questions.

@@ -16,15 +16,15 @@ DRIFT = 1.5
 LEAST_MS = 1.0
 """Minimum difference in milliseconds; smaller differences are within the noise of measuring one config twice."""
 CALLED = frozenset({"generate", "query"})
-"""Stages that are never probed, that is, timed separately: their latency is that of the original calls."""
+"""Stages that are never probed (timed separately): their latency is measured in the original calls."""
 
 
 def slowness(result: Result) -> float:
     """Return the factor by which the machine was slower than an idle one while a config's latency was measured.
 
-    Timed calls of a stage alternate with a fixed workload, whose mean time is divided by its shortest time on
-    similar machines. The result is the mean of this ratio over the stages, weighted by the stages' mean latencies; NaN
-    if no stage was measured in this way.
+    Timed calls of a stage alternate with a fixed workload. The mean time of the workload is divided by its shortest
+    time on similar machines. The result is the mean of this ratio over the stages, weighted by the stages' mean
+    latencies; NaN if no stage was measured in this way.
     """
     stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]
     total = sum(stage["mean_ms"] for stage in stages)

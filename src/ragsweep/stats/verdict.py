@@ -28,7 +28,7 @@ class Beliefs(Protocol):
         """The expected true means (configs,); higher is better."""
 
     def probability_better(self, row: int, other: int) -> float:
-        """Return the probability that the true mean of ``row`` is better than that of ``other``."""
+        """Return the probability that ``row`` has a better true mean than ``other``."""
 
     def expected_loss(self, row: int, other: int) -> float:
         """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""

@@ -89,7 +89,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
 
     Yield nothing if there are no hybrids.
     """
-    # a hybrid whose legs have no scores of this metric is compared by the first metric that they have
+    # if the legs have no scores of this metric, the first metric with scores is compared
     audits = (fusion_audit(one, metric if metric in audited_metrics(one) else None) for one in results)
     found = _merge_equal(filter(None, audits))[:MOST_HYBRIDS]
     if not found:

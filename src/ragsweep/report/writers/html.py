@@ -70,7 +70,7 @@ def _table(table: Table) -> Item:
 def _sort_key(text: str) -> float | str | None:
     """Return the sort key of a cell: its leading number, else its case-folded text; None if there is no value.
 
-    The key of a p-value below a bound is 0, which is less than that of any other p-value.
+    A p-value below a bound has the key 0, so that it sorts before any other p-value.
     """
     if amount := _AMOUNT.match(text):
         return 0.0 if amount[1] else float(amount[2].replace(",", ""))

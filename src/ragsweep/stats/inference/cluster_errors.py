@@ -19,7 +19,7 @@ FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""
 FEW = f"fewer than {FEWEST} independent questions"
 TAIL = 0.02
-"""Two-sided tail at which degrees of freedom are fitted, between 5 % (one interval) and that of many intervals."""
+"""Two-sided tail at which degrees of freedom are fitted: below 5 %, because most intervals are simultaneous."""
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
@@ -139,9 +139,9 @@ class _Model(NamedTuple):
     def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
         """Express the mean and its estimated variance in terms of independent standard normal numbers.
 
-        For each kind of cluster, one number represents the sum over the kind's clusters, and the other numbers
-        represent the differences between these clusters. Return the weights of the sums in the mean, the quadratic
-        form of the sums in the variance, and for each kind the weight of a squared difference in the variance.
+        For each kind of cluster, one number represents the sum over the clusters, and the rest represent the
+        differences between them. Return the weights of the sums in the mean, the quadratic form of the sums in the
+        variance, and for each kind the weight of a squared difference in the variance.
         """
         questions = self.counts @ self.sizes
         mean = np.sqrt(self.variances * self.counts) / questions
@@ -171,8 +171,8 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 def _root(decreasing: Callable[[float], float], low: float, high: float) -> float:
     """Return the zero of a decreasing function between ``low`` and ``high``.
 
-    The method is that of Ridders (IEEE Transactions on Circuits and Systems 26, 1979). It is implemented here
-    because importing scipy.optimize takes a second.
+    The method is by Ridders (IEEE Transactions on Circuits and Systems 26, 1979). It replaces scipy.optimize, whose
+    import takes a second.
     """
     above, below, root = decreasing(low), decreasing(high), low
     for _ in range(STEPS):
@@ -193,7 +193,7 @@ def _exceeds(model: _Model, value: float) -> float:
     """Return the probability that a t statistic is beyond ``value`` on either side of 0.
 
     The mean and the estimated variance may be dependent. The statistic is beyond ``value`` if the squared mean minus
-    value² times the estimated variance is above 0. This is a quadratic form in normal numbers, whose distribution is a
+    value² times the estimated variance is above 0. The distribution of this quadratic form in normal numbers is a
     single integral (Imhof, Biometrika 48, 1961).
     """
     mean, form, apart = model.mean_and_variance()
@@ -211,8 +211,8 @@ def _exceeds(model: _Model, value: float) -> float:
 def _nodes() -> tuple[Doubles, Doubles]:
     """Return nodes and weights of an integral over u from 0 to infinity, by the substitution u = t / (1 - t).
 
-    The nodes and weights are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form.
-    Gauss-Legendre nodes are eigenvalues, whose computation would take a third of a second.
+    Fejér's first rule (Waldvogel, BIT 46, 2006) has a closed form. The eigenvalues for Gauss-Legendre nodes would take
+    a third of a second to compute.
     """
     angles = (np.arange(NODES) + 0.5) * (math.pi / NODES)
     orders = np.arange(1, NODES // 2 + 1)

@@ -1,8 +1,8 @@
 """The sequential test of races and gates: evidence, valid at any time, that a mean difference is above a margin.
 
-The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
-a factor whose mean is at most 1 if the mean difference is at most the margin. In that case, the probability that the
-capital ever reaches 20 is at most 1 / 20, for any sequence of looks (Ville 1939). The capital is an e-value at any
+The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied by a factor for each cluster of
+questions. If the mean difference is at most the margin, the mean of each factor is at most 1, and the probability that
+the capital ever reaches 20 is at most 1 / 20, for any sequence of looks (Ville 1939). The capital is an e-value at any
 stopping time.
 """
 
@@ -67,9 +67,9 @@ def lower_bound(
 ) -> Doubles:
     """Return a time-uniform lower bound on each row's mean difference at ``level``, as (rows,).
 
-    The bound is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are
-    those of ``betting``. If the clusters are not in the order of evaluation (``ordered`` is False), only the final
-    capital counts. It does not depend on the order, so a later call may insert clusters anywhere.
+    The bound is the largest margin that ``betting`` has rejected so far, or -spread if there is none. For the
+    arguments, see ``betting``. If the clusters are not in the order of evaluation (``ordered`` is False), only the
+    final capital counts. It does not depend on the order, so a later call may insert clusters anywhere.
     """
     if not len(sums):
         return np.zeros(0)

@@ -39,8 +39,8 @@ class Matrix:
     ``values`` is (configs, questions), in the metric's direction (``higher_is_better``). Questions of one cluster share
     their source document and are resampled together. ``asked`` counts the questions with a score in at least one
     config; the matrix has only the questions with a score in all configs. For weighted questions, ``values`` are scores
-    times ``weights``, which have a mean of 1, so that plain means of ``values`` are weighted means of the scores.
-    ``declined`` marks the worst scores that replace declined answers (see ``fill_declined``).
+    times ``weights`` (of mean 1), so that plain means of ``values`` are weighted means of the scores. ``declined``
+    marks the worst scores that replace declined answers (see ``fill_declined``).
     """
 
     values: Doubles
@@ -130,7 +130,7 @@ def is_amount(unit: str) -> bool:
 
 
 def has_ratios(matrix: Matrix, unit: str) -> bool:
-    """Return whether scores are positive amounts with a ``unit``, which are compared by ratios."""
+    """Return whether scores are compared by ratios: positive amounts with a ``unit``."""
     return bool(is_amount(unit) and matrix.values.size and (matrix.scores > 0).all())
 
 

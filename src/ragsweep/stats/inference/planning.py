@@ -126,7 +126,7 @@ def questions_for(effect: float, spread: float, correlation: float, design: Desi
 
 
 def independent_questions(correlation: float, design: Design) -> float:
-    """Return the number of independent questions whose mean is as precise as that of the design."""
+    """Return the number of independent questions that would give an equally precise mean."""
     return design.questions / design.inflation(correlation)
 
 
@@ -149,14 +149,14 @@ MEASURED: Mapping[str, Variation] = {
 EFFECT = 0.02
 """The default effect size; for a metric with a unit, a share of the mean."""
 CORRELATION = 0.8
-"""Correlation of a single given config with an assumed second config, whose scores have the same variance."""
+"""Correlation of a single given config with an assumed second config of equal variance."""
 Row = Mapping[str, Any]
 
 
 class Planned(NamedTuple):
     """A metric to plan for: the variation of its differences, and the difference to detect (``effect``).
 
-    If amounts are compared by ratios, ``variation`` is that of their logarithms, and ``mean`` is the pilot's mean.
+    If amounts are compared by ratios, ``variation`` refers to their logarithms, and ``mean`` is the pilot's mean.
     """
 
     metric: str
@@ -190,7 +190,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int, base
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return a row with the differences that a metric can show; the default ``effect`` is that of ``worth_finding``."""
+    """Return a row with the differences that a metric can show; for the default ``effect``, see ``worth_finding``."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))

@@ -131,10 +131,10 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 def questions_needed(effect: float, spread: float, level: float = LEVEL) -> int | None:
     """Return the number of questions needed to show a true difference of ``effect`` with probability ``POWER``.
 
-    The number is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question
-    per cluster) is at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
-    question, in the same unit. Return None if the number is above ``MOST``, if the effect is 0 or infinite, or
-    if ``effect`` or ``spread`` is NaN.
+    The number is the smallest n, at least ten, with a detectable effect (see :func:`estimate_power`, with one question
+    per cluster) of at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
+    question, in the same unit. Return None if the number is above ``MOST``, if the effect is 0 or infinite, or if
+    ``effect`` or ``spread`` is NaN.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None

@@ -136,9 +136,9 @@ STUDENTISED_SEED = 20261126
 def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None) -> float:
     """Return a mean's lower bound, one-sided at ``LEVEL`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
-    Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
-    losses were not drawn. With ``weights``, ``values`` are scores times weights. Return NaN if the clusters do not
-    vary, and -infinity if more than a share of 1 - ``LEVEL`` of the draws have a standard error of 0.
+    Whole clusters are drawn. Each draw's deviation is divided by the draw's own standard error, which is small if rare
+    large losses were not drawn. With ``weights``, ``values`` are scores times weights. Return NaN if the clusters do
+    not vary, and -infinity if more than a share of 1 - ``LEVEL`` of the draws have a standard error of 0.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])

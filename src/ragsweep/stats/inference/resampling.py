@@ -32,7 +32,7 @@ class ClusteredScores:
     means, with the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of
     freedom, NaN without ``enough`` clusters. With one question per cluster, the error is the ordinary standard error. A
     spread that is only rounding error is set to 0. If a row's ``sums`` are all 0 although its scores vary, the error is
-    that of independent questions.
+    computed as for independent questions.
     """
 
     means: Doubles
@@ -186,9 +186,9 @@ def largest_deviation(standardised: Doubles, resamples: int) -> float:
 def as_student(normal: float, degrees: float) -> float:
     """Return the t value that has the same tail probability as a normal value.
 
-    The function inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), which stays finite
-    and increasing far out in the tails, where probabilities are 0 in double precision. Return NaN for less than one
-    degree of freedom.
+    The function inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959). It stays finite
+    and increasing even where tail probabilities are 0 in double precision. Return NaN for less than one degree of
+    freedom.
     """
     if not degrees >= 1 or math.isnan(normal):
         return math.nan

@@ -14,7 +14,7 @@ from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores
 SPREADS = np.append(0.0, np.geomspace(0.003, 0.25, 25))
 """Candidate standard deviations of true means, for scores between 0 and 1."""
 NO_SPREAD = 0.04
-"""Prior probability that the true means of a group are equal; the other spreads share the rest evenly."""
+"""Prior probability that the true means of a group are equal; all other spreads are equally probable."""
 ONE_GROUP = 0.2
 """Prior probability that the configs are a single group."""
 TYPICAL = 0.4
@@ -29,7 +29,7 @@ NEVER = 1e-12
 
 
 class Groups(NamedTuple):
-    """The probable divisions of the configs, which are ranked by mean, into an upper and a lower group.
+    """The probable divisions of the configs, ranked by mean, into an upper and a lower group.
 
     A division with 0 in ``uppers`` is a single group, stored as the lower one. ``kept`` (spreads,) is the share of an
     observed difference that remains for each spread of the true means; ``shares`` are the posterior means of ``kept``
@@ -62,7 +62,7 @@ class Posterior:
     groups: Groups
 
     def probability_better(self, row: int, other: int) -> float:
-        """Return the probability that the true mean of ``row`` is better than that of ``other``; ties count half."""
+        """Return the probability that ``row`` has a better true mean than ``other``; ties count half."""
         if self.ranks[row] == self.ranks[other]:
             return 0.5
         if not self.known:
@@ -73,7 +73,7 @@ class Posterior:
         return float((weights * stdtr(self.degrees, _ratio(gains, errors))).sum())
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``: the mean loss, where a gain counts as 0.
+        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0.
 
         For a gain of z standard errors that follows Student's t with n degrees of freedom, the loss in standard errors
         is the density at z times (n + z²) / (n - 1), minus z times the probability beyond z.
@@ -120,9 +120,9 @@ def posterior(matrix: Matrix) -> Posterior:
     The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on the
     differences between good configs. The true means of a group vary around their mean with standard deviation t, one of
     ``SPREADS``. They are correlated as the observed means are, so configs with similar scores on most questions differ
-    little (Zellner's g prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is
-    the typical standard error of a mean. The kept difference has the same share of the observed difference's variance,
-    and its error follows Student's t. The order of the observed means is preserved.
+    little (Zellner's g prior, 1986). Given the typical standard error s of a mean, the posterior keeps t² / (t² + s²)
+    of each observed difference. The kept difference has the same share of the observed difference's variance, and its
+    error follows Student's t. The order of the observed means is preserved.
 
     Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
     of the American Statistical Association 70, 1975). Configs with equal scores on every question count as one.
@@ -199,11 +199,11 @@ def _error(sums: Doubles, difference: float) -> float:
 
 
 def _groups(observed: Doubles, variance: float, independent: float, scale: float) -> Groups:
-    """Return the probable divisions of the ``observed`` means, which are in descending order, into two groups.
+    """Return the probable divisions of the ``observed`` means (in descending order) into two groups.
 
     A priori, all sizes of the upper group are equally probable, as are all subsets of one size. Only the subsets with
-    the highest means are computed. The distance between the groups has a normal prior, whose standard deviation is the
-    largest of ``SPREADS``. Logarithms of densities are multiplied by the share of errors that is ``independent``. Equal
+    the highest means are computed. The distance between the groups has a normal prior with the largest of ``SPREADS``
+    as standard deviation. Logarithms of densities are multiplied by the share of errors that is ``independent``. Equal
     means are never in different groups; if there are just two configs, they are one group.
     """
     from scipy.special import gammaln, logsumexp

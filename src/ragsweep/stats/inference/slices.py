@@ -81,9 +81,9 @@ def _intervals(
     """Return the mean differences of each slice with their intervals, which hold simultaneously for all slices.
 
     The slices are resampled together: their standardised sums are spread over the clusters of all questions. Whole
-    clusters are drawn, so the number of questions in a slice varies between resamples; the sums nevertheless use
-    deviations from the slice's observed mean, which is a linearisation. Each interval has its own slice's errors and
-    degrees of freedom. ``clusters`` has the clusters of each slice's questions as they are numbered in ``matrix``.
+    clusters are drawn, so the number of questions in a slice varies between resamples; as a linearisation, the sums
+    nevertheless use deviations from the slice's observed mean. Each interval has its own slice's errors and degrees of
+    freedom. ``clusters`` has the clusters of each slice's questions as they are numbered in ``matrix``.
     """
     found = [cluster_scores(part.values, part.clusters, part.weights) for part in parts]
     known = []
