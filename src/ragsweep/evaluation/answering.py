@@ -38,7 +38,7 @@ Both limits are checked when a result arrives; once one of them is reached, the 
 class QuestionKey(str):
     """The identity of a question in one config: everything that its answer and verdicts depend on, except the config.
 
-    As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set. ``searched`` is
+    Its string form is the stored key of the question's row. ``needs_retrieval`` is from the golden set. ``searched`` is
     from the router or, if there is none, from the golden set. ``reference`` is set only for judges. ``query`` is the
     search query; it is empty if the query is the text of the question, or if nothing is searched.
     """

@@ -137,8 +137,8 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     Raises:
         ConfigError: The threshold is out of range.
         InputError: Some labels name unknown documents, or have anchors that do not occur in their documents (see
-            :func:`find_places`). If there are no such labels, some have anchors of which no chunk contains any part.
-            The message lists all faulty labels.
+            :func:`find_places`). Otherwise, some labels have an anchor without any part in a chunk. The message lists
+            all faulty labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
@@ -233,7 +233,7 @@ def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[n
 
 
 def view(coverage: Coverage, rankings: Rankings, top_k: int, length: Numbers | None = None) -> EvaluationView:
-    """Return the input of metrics, without latency, for rankings at full depth, which have one row per question.
+    """Return the input of metrics, without latency, for full-depth rankings with one row per question.
 
     ``length`` (questions,) is the number of chunks in each context; None without a token budget.
     """

@@ -79,7 +79,8 @@ class QuestionTable:
     def probed(self) -> tuple[str, ...]:
         """The MOST_PROBED distinct search texts with the lowest hashes, for which latency is measured.
 
-        Thus the order of the questions has no effect, and additional questions replace only a few of the chosen texts.
+        The order of the questions therefore has no effect, and additional questions replace only a few of the chosen
+        texts.
         """
         return tuple(sorted(set(self.queries), key=content_hash)[:MOST_PROBED])
 

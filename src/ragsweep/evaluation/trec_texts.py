@@ -45,8 +45,8 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
 def run_address(table: QuestionTable, address: str, labels: tuple[str, float], failed: Collection[int]) -> str:
     """Return the address of a run and its qrels: the hash of everything that determines their contents.
 
-    These are the ranking's ``address``, the written queries, the searched and the failed questions, and ``labels``: the
-    digest of the golden set, and the threshold of evidence.
+    The hash covers the ranking's ``address``, the written queries, the searched and the failed questions, and
+    ``labels``, which are the digest of the golden set and the threshold of evidence.
     """
     lost = sorted(table.questions[n].id for n in failed)
     return content_hash([address, table.written, table.rows.tolist(), *labels, lost])
@@ -55,9 +55,9 @@ def run_address(table: QuestionTable, address: str, labels: tuple[str, float], f
 def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
     """Return TREC qrels of the chunks that cover evidence, each with the highest grade of the evidence that it covers.
 
-    Questions at the indices ``failed``, which have no result, are omitted, because tools score 0 for a question that is
-    in the qrels but not in the run. Chunks have the same names as in runs. If several chunks cover one piece of
-    evidence, all are relevant, and other tools count each of them, whereas our metrics credit only the first.
+    Questions at the indices ``failed`` have no result and are omitted, because tools score 0 for a question that is in
+    the qrels but not in the run. Chunks have the same names as in runs. If several chunks cover one piece of evidence,
+    all are relevant, and other tools count each of them, whereas our metrics credit only the first.
     """
     found: dict[str, dict[str, float]] = {}
     named = names.of(coverage.chunk.astype(np.int32)[:, None])

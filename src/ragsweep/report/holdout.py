@@ -38,7 +38,7 @@ class Gap(NamedTuple):
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
     """Compare a lead on the tune questions with the same lead on the holdout.
 
-    ``results`` are the results on the holdout, and ``tuned`` are those on the tune questions. The lead compares the
+    ``results`` are the results on the holdout, and ``tuned`` the results on the tune questions. The lead compares the
     config that is best on the tune questions with the first config in ``results`` that has a value of the metric.
     Configs are matched by the parameters that can change a score. Only configs that were measured on both sets count,
     so the best of them on the tune questions is the config that the search would have chosen.

@@ -164,7 +164,7 @@ def result_document(result: Result, headline: Sequence[str]) -> Document:
     return Document(result.name, [Section([*blocks, *details([result], headline), remedies([result])])])
 
 
-CONVENTIONS = "conventions, not laws: set your own (targets.METRIC.threshold=...), or targets=none"
+CONVENTIONS = "thresholds are conventions: set your own (targets.METRIC.threshold=...), or targets=none"
 MOST_LINES = 4
 MOST_NAMED = 3
 

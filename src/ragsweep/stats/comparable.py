@@ -263,7 +263,7 @@ def _unscored(result: Result, metric: str) -> str:
     """Return why no question has a score of a metric, with the count of each reason; "" if any question has one."""
     summary = result.summaries.metrics[metric]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
-    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'none was asked'}"
+    return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'none evaluated'}"
 
 
 def is_mean(result: Result, metric: str) -> bool:

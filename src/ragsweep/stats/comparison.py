@@ -171,6 +171,6 @@ def plain_size(verdict: SweepComparison, value: float) -> float:
 def plain_lead(verdict: SweepComparison, value: float) -> float:
     """Return a lead (a deficit if negative) in the metric's unit or, for ratios, as a share of the rival's mean.
 
-    Where less is better, a lead is a reduction, so that its share is below 1.
+    If less is better, a lead is a reduction, so its share is below 1.
     """
     return verdict.matrix.sign * plain_size(verdict, verdict.matrix.sign * value)

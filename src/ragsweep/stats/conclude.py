@@ -95,7 +95,7 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 
 
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
-    """Find a config whose chunking differs from the choice's and whose context is shorter; None if there is none.
+    """Find a config with other chunking and a shorter context than the choice; None if there is none.
 
     Return the config's row and the lengths of both contexts (see ``longer_context``). The baseline (or, if there is
     none or it is the choice, the runner-up) is tried first, then the other configs, starting with the best.

@@ -1,7 +1,7 @@
 """The effect of context: answers to the same questions with and without context, compared by question.
 
-Each question with a score under both configs has one of five ``KINDS`` (see ``compare``). Only "helped" and "hurt"
-questions are solved by just one of the two configs, and only these are tested.
+Each question with a score under both configs has one of five ``KINDS`` (see ``compare``). The test uses only "helped"
+and "hurt" questions, which exactly one of the two configs solves.
 """
 
 import math

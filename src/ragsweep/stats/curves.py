@@ -57,7 +57,7 @@ class Curve:
 
 
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
-    """Return one curve for each group of configs that differ only in ``parameter``, with at least three values of it.
+    """Return one curve for each group of configs that differ only in ``parameter`` and have three or more values of it.
 
     Only COMPLETE configs that have a score of the metric and a numeric value of the parameter are used. There is no
     curve for a metric without a direction, or for a group in which no question has a score in all configs.
@@ -74,7 +74,7 @@ def curve_of_best(best_first: Sequence[Result], parameter: str, metric: str) -> 
 def groups_over(results: Sequence[Result], parameter: str) -> list[list[Result]]:
     """Group the configs that differ only in ``parameter``; the group of the first config comes first.
 
-    Configs whose value of ``parameter`` is not a finite number, and groups with fewer than three values, are left out.
+    Configs without a finite value of ``parameter``, and groups with fewer than three values, are left out.
     """
     groups: dict[frozenset[tuple[str, str]], list[Result]] = defaultdict(list)
     for one in results:

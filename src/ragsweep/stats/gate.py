@@ -163,9 +163,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
     Raises:
-        InputError: The metric has labels but none that counts for some config, the run of a label matches both configs,
-        or a test in ``noninferiority`` raises InputError, for example for a relative margin of a mean that is not above
-        0. A slice with such a mean is inconclusive instead.
+        InputError: Some config has no label of the metric that counts, the run of a label matches both configs, or a
+        test in ``noninferiority`` raises InputError, for example for a relative margin of a mean that is not above 0. A
+        slice with such a mean is inconclusive instead.
     """
     unit = before.summaries.metrics[condition.metric].unit
     compared = [before, filled.result] if condition.paired else [filled.result]

@@ -217,8 +217,8 @@ def correct_difference(
 ) -> Corrected:
     """Return the corrected mean of the second row minus ``share`` times the first row's (see ``prediction_powered``).
 
-    If ``share`` is 1, the difference is 0 on each question for which both rows have the same case, whatever the judge's
-    scores; labels correct the differences on all other questions. Scores of declined answers need no labels.
+    If ``share`` is 1, the difference is 0 on each question for which both rows have the same case, regardless of the
+    judge's scores. Labels correct the differences on all other questions. Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)
@@ -239,7 +239,7 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected) -> str:
         return ""
     metric = matched.metric
     if found.labels >= FEWEST_LABELS:  # so the labelled clusters are too few
-        return f"nearly all labelled questions of {metric} are on one source document; also label questions on others"
+        return f"nearly all labelled questions of {metric} are on one source document; label questions on others"
     reason = f"the config with the fewest labels of {metric} has {found.labels} that count; {FEWEST_LABELS} are needed"
     return f"{reason}; {matched.way_out()}"
 

@@ -91,8 +91,8 @@ def compare_labelled(
     """Compare a sweep's configs as ``compare_configs`` does, but by corrected scores for metrics with labels.
 
     Intervals of corrected differences are simultaneous (Bonferroni). If the deciding metric has labels, configs with
-    too few labels are excluded. If the reference, or every other config, has too few labels, if ratios are compared, or
-    if there are too few independent questions, the judge's scores decide and ``uncorrected`` has the reason.
+    too few labels are excluded. The judge's scores decide, and ``uncorrected`` has the reason, if the reference or
+    every other config has too few labels, if ratios are compared, or if there are too few independent questions.
 
     Without a baseline, differences refer to the choice by corrected means. A corrected mean is the reference's mean
     plus the corrected difference, so the choice can depend on the reference. ``references`` lists the references that

@@ -23,10 +23,10 @@ class VarianceShares:
     """The sources of the variance of a mean (or a mean difference), as shares that add up to 1.
 
     ``questions`` is due to the choice of questions. ``answers`` is due to the sampling of answers; NaN if every answer
-    was sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once, in which case the
-    judge's noise is included in ``answers``. ``twice_*`` are the widths that the interval would have after doubling the
-    number of questions, repetitions or judge samples, relative to its current width. For a config with one repetition,
-    the answers' noise is included in ``questions``, and the effect of repetitions is unknown.
+    was sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once; the judge's noise is
+    then included in ``answers``. ``twice_*`` are the widths that the interval would have after doubling the number of
+    questions, repetitions or judge samples, relative to its current width. For a config with one repetition, the
+    answers' noise is included in ``questions``, and the effect of repetitions is unknown.
     """
 
     questions: float
@@ -57,9 +57,9 @@ class VarianceShares:
         return text + ("; the noise of answers drawn once counts as noise of the questions" if partly else "")
 
     def repetitions_for(self, questions: float) -> int | None:
-        """Return how many repetitions would narrow the interval as much as ``questions`` times as many questions would.
+        """Return how many repetitions have the same effect as ``questions`` times the number of questions.
 
-        Return None if no number of repetitions would, or if the effect of repetitions is unknown.
+        Return None if no number of repetitions has this effect, or if the effect of repetitions is unknown.
         """
         reducible = 2 * (1 - self.twice_repetitions**2)
         left = 1 / questions - (1 - reducible)
@@ -82,8 +82,8 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     the number of questions, is var(questions) + var(answers) / R + var(judge) / (R S). The third term is the variance
     between samples. The second is the variance between the repetitions of a question, minus the judge's part in it. The
     first is the remainder. Negative estimates become 0. Each question's noise counts by its squared weight. Repetitions
-    of both configs are paired by number, because they share seeds and, where the context is the same, answers. Also
-    return None if failures leave too few repetitions of every question.
+    of both configs are paired by number, because they share seeds and, with the same context, answers. The result is
+    also None if failures leave too few repetitions of every question.
 
     Args:
         results: The result of one config, or of two, the baseline first.
@@ -166,9 +166,9 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 def _forms(planned: Sequence[int], known: Flags, share: float) -> tuple[Doubles, Doubles]:
     """Return the quadratic form F of a mean difference's variance, and the scores' weights in that difference.
 
-    Let x be the scores of all known repetitions. Then x' F x is a sum over all ordered pairs of configs, including each
-    config with itself. A pair contributes the covariance between the common repetitions of the two configs, times the
-    factor of this covariance in the variance of the difference.
+    For the scores x of all known repetitions, x' F x is a sum over all ordered pairs of configs, including each config
+    with itself. A pair contributes the covariance between the common repetitions of the two configs, times the factor
+    of this covariance in the variance of the difference.
     """
     config = np.repeat(np.arange(len(planned)), planned)[known]
     number = np.concatenate([np.arange(count) for count in planned])[known]

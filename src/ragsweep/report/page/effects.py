@@ -90,7 +90,7 @@ def _generalising(view: PageView, verdict: SweepComparison, shown: ParameterMean
 
 
 def _single_changes(view: PageView, reference: str) -> dict[str, str]:
-    """Return config name -> the config's only change from the reference, as text.
+    """Map each config's name to its only change from the reference, as text.
 
     Return an empty dict if any config has no change or several changes, or if all configs change the same parameter.
     """

@@ -200,8 +200,8 @@ def _prompts(
 ) -> list[list[list[Any]]]:
     """Return each question's messages: the role, and the content as numbers that refer to texts.
 
-    Thus each text is stored only once. A number is an index into ``lines``, which is extended, or ``~n`` for the text
-    of chunk n. Return an empty list if the prompts or the texts of chunks are unavailable.
+    Each text is therefore stored only once. A number is an index into ``lines``, which is extended, or ``~n`` for the
+    text of chunk n. Return an empty list if the prompts or the texts of chunks are unavailable.
     """
     chunk_text = given.chunk(result)
     read = given.prompts(result) if chunk_text else None

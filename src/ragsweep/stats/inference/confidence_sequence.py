@@ -28,7 +28,7 @@ TIE = 1e-9
 def cluster_differences(differences: Doubles, clusters: Numbers) -> tuple[Doubles, Doubles]:
     """Sum differences (rows, questions) by cluster, in the order of cluster numbers; NaN values are skipped.
 
-    Return the sums, and the number of differences in each, both (rows, clusters).
+    Return the sums, and the number of differences in each sum, both (rows, clusters).
     """
     known = ~np.isnan(differences)
     return cluster_sums(np.where(known, differences, 0.0), clusters), cluster_sums(known.astype(np.float64), clusters)

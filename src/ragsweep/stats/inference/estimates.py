@@ -62,8 +62,8 @@ class Differences:
         """The configs whose difference is confirmed by the exact tests; all configs if corrected ``by_labels``.
 
         The tests are the randomisation test and, with at most 25 differing questions, Wilcoxon's. With so few differing
-        questions, the interval is an approximation: it may exclude 0 although random signs would often give as large a
-        difference.
+        questions, the interval is an approximation: it may exclude 0 although random signs would often give an equally
+        large difference.
         """
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)

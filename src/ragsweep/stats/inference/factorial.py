@@ -24,9 +24,9 @@ class Effect:
     """The main effect of one parameter, or the interaction of two, on the mean, in the metric's unit and direction.
 
     For one parameter, the effect is the mean at a level minus the mean at the first level, averaged over all levels of
-    the other parameters. For two parameters, it is the change in the effect of the second when the first is also
-    changed. The numbers are NaN if the effect cannot be estimated, with the reason in ``note``. ``exposed`` is true if
-    a loss too rare to have been observed could reverse the result of the interval.
+    the other parameters. For two parameters, it is the amount by which a change of the first alters the effect of the
+    second. The numbers are NaN if the effect cannot be estimated, with the reason in ``note``. ``exposed`` is true if a
+    loss too rare to have been observed could reverse the result of the interval.
     """
 
     factors: tuple[str, ...]

@@ -145,7 +145,7 @@ def reaches(matrix: Matrix, bound: float) -> Gate:
     """Decide whether the mean of the only row is at least as good as ``bound``.
 
     The interval of a share (scores of 0 and 1) is Clopper and Pearson's (Biometrika 26, 1934); see ``_share_interval``.
-    ``baseline`` of the result is the bound itself.
+    The ``baseline`` of the result is ``bound``.
     """
     found = gate(beside_bound(matrix, bound), 0.0)
     if math.isnan(found.low) or not np.isin(matrix.scores, (0, 1)).all():
@@ -158,8 +158,8 @@ def reaches(matrix: Matrix, bound: float) -> Gate:
 def _share_interval(matrix: Matrix) -> tuple[float, float]:
     """Return bounds on a share, each one-sided at ``LEVEL``.
 
-    Clusters and weights enter through the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with
-    that many independent questions, the share would have the same standard error. If all scores are equal, this size is
+    The effective sample size accounts for clusters and weights (Korn and Graubard, Survey Methodology 24, 1998). It is
+    the number of independent questions with which the share would have this standard error or, if all scores are equal,
     the effective number of clusters.
     """
     from scipy.special import betaincinv

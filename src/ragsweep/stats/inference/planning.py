@@ -179,7 +179,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int, base
 
     ``configs`` is the number of comparisons. If there are at least two ``siblings`` (the configs that the sweep
     compares by the metric), the level follows from the critical value of their comparison instead, and ``configs`` has
-    no effect. Without a declared ``baseline`` among them, that value is for all pairs, as in the sweep.
+    no effect. Without a declared ``baseline`` among them, the critical value applies to all pairs, as in the sweep.
     """
     if len(siblings) < 2:
         return shared_level(configs, LEVEL)

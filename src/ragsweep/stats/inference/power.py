@@ -25,10 +25,11 @@ MOST = 1e9
 def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of the configs against the baseline, from the observed paired variance.
 
-    The effect is (t_{1 - alpha/2} + t_power) standard errors; these and the degrees of freedom are by cluster (Bloom,
-    Evaluation Review 19, 1995). If gains widen the spread, as additional hits do, the effect is larger; the factor is
-    found by simulation from the differences of the config with the median error. For a comparison of many configs,
-    ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
+    The effect is (t_{1 - alpha/2} + t_power) standard errors; the standard errors and degrees of freedom are by cluster
+    (Bloom, Evaluation Review 19, 1995). If gains widen the spread, as additional hits do, the effect is larger; the
+    factor is found by simulation from the differences of the config with the median error. For a comparison of many
+    configs, ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or
+    :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -51,10 +52,10 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float) -> float:
     """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``POWER``.
 
-    Golden sets are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is
-    the true gain; the additional hits also widen the spread. Only gains up to ``WIDEST`` times
-    ``gain``, and below the gain of the best cluster, are tried. Return NaN if none of them is shown often enough;
-    return ``gain`` if no cluster gains. ``critical`` is in standard errors.
+    Golden sets are simulated by drawing from the observed clusters. Gaining clusters are drawn more often, so that the
+    mean is the true gain; the additional hits also widen the spread. Only gains up to ``WIDEST`` times ``gain``, and
+    below the gain of the best cluster, are tried. Return NaN if none of them is shown often enough; return ``gain`` if
+    no cluster gains. ``critical`` is in standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:

@@ -115,7 +115,7 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
 def least_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
     """Return the bound below which a mean gain lies with probability 1 - ``LEVEL`` (see ``chance_of_no_gain``).
 
-    The bound is below 0 if the chance of no gain is above that probability.
+    The bound is below 0 if the chance of no gain is above 1 - ``LEVEL``.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights, size = _weights(len(sums)), len(gains) / len(sums)
@@ -138,7 +138,7 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None)
 
     Whole clusters are drawn. Each draw's deviation is divided by the draw's own standard error, which is small if rare
     large losses were not drawn. With ``weights``, ``values`` are scores times weights. Return NaN if the clusters do
-    not vary, and -infinity if more than a share of 1 - ``LEVEL`` of the draws have a standard error of 0.
+    not vary, and -infinity if the share of draws with a standard error of 0 is above 1 - ``LEVEL``.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])

@@ -100,9 +100,9 @@ def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
 def deviations(sums: Doubles, resamples: int) -> Iterator[Floats]:
     """Yield resampled sums of deviations, in blocks (resamples, rows), from sums by cluster (rows, clusters).
 
-    Each resample draws whole clusters with replacement, their number unchanged (cluster bootstrap: Davison and Hinkley
-    1997, section 3.8). A sum divided by the number of questions is the linearised deviation of a resampled mean from
-    the observed mean. Division by the number of drawn questions would reduce the weight of a large cluster that is
+    Each resample draws the observed number of clusters, whole and with replacement (cluster bootstrap: Davison and
+    Hinkley 1997, section 3.8). A sum divided by the number of questions is the linearised deviation of a resampled mean
+    from the observed mean. Division by the number of drawn questions would reduce the weight of a large cluster that is
     drawn often. The draws depend only on the number of clusters, so all statistics of one set of questions use the same
     draws. Float32 is precise enough, because no large numbers cancel in sums of deviations.
     """
@@ -158,7 +158,7 @@ def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | No
     because a resample with equal scores has a standard error of 0. The quantile is then converted from the normal
     distribution to Student's t (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the
     rows; if None, the quantile of the rows alone is computed. Rows that vary only within clusters cannot be resampled
-    by cluster; the quantile is then at least the normal one, corrected for the number of these rows (Bonferroni).
+    by cluster; the quantile is then at least the normal quantile, corrected for the number of these rows (Bonferroni).
     """
     furthest = largest_deviation(data.standardised, resamples) if largest is None else largest
     if within := np.count_nonzero((data.errors > 0) & ~data.sums.any(axis=1)):

@@ -117,12 +117,12 @@ class Posterior:
 def posterior(matrix: Matrix) -> Posterior:
     """Shrink the observed means of all configs towards their groups' means.
 
-    The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on the
-    differences between good configs. The true means of a group vary around their mean with standard deviation t, one of
-    ``SPREADS``. They are correlated as the observed means are, so configs with similar scores on most questions differ
-    little (Zellner's g prior, 1986). Given the typical standard error s of a mean, the posterior keeps t² / (t² + s²)
-    of each observed difference. The kept difference has the same share of the observed difference's variance, and its
-    error follows Student's t. The order of the observed means is preserved.
+    The configs form one group or two groups, the better configs and the rest. With two groups, a bad config has no
+    effect on the differences between good configs. The true means of a group vary around their mean with standard
+    deviation t, one of ``SPREADS``. They are correlated as the observed means are, so configs with similar scores on
+    most questions differ little (Zellner's g prior, 1986). Given the typical standard error s of a mean, the posterior
+    keeps t² / (t² + s²) of each observed difference. The kept difference has the same share of the observed
+    difference's variance, and its error follows Student's t. The order of the observed means is preserved.
 
     Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
     of the American Statistical Association 70, 1975). Configs with equal scores on every question count as one.
