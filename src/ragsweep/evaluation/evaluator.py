@@ -255,7 +255,7 @@ class Evaluator:
             old = vars(before.get(stage, StageWork()))
             stages[stage] = {name: value - old[name] for name, value in vars(work).items()}
         for node in walk(graph.own):
-            if node.stage in stages:  # the seconds that computing it took, in this run or an earlier one
+            if node.stage in stages:  # seconds of the original computation, in this run or an earlier run
                 seconds = stages[node.stage].get("first_seconds", 0.0)
                 stages[node.stage]["first_seconds"] = seconds + self.executor.seconds(node)
         if embedded:

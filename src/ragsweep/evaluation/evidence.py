@@ -151,7 +151,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     faults = Faults()
     for n in np.flatnonzero(~is_touched).tolist():
         evidence = labels[n].evidence
-        if evidence.anchor is not None:  # a whole document without chunks just counts as not found
+        if evidence.anchor is not None:  # a whole document without chunks counts as not found
             fact = f'no chunk contains any part of "{evidence.anchor}" in "{evidence.document}"'
             fact = f"{fact}; the chunker's split must cover all text"
             faults.add(labels[n].where, fact)

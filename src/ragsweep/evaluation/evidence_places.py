@@ -63,7 +63,7 @@ def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
 
 
 def copied_places(corpus: Corpus, golden: GoldenSet) -> dict[Evidence, list[tuple[str, int, int]]]:
-    """Return evidence -> the places (document id, start, end) of its anchor in other documents; {} if none count."""
+    """Map evidence to the spans (document id, start, end) of its anchor in other documents; {} if they do not count."""
     evidence = (one for question in golden.questions for one in question.evidence)
     labels = [Label(0, one, "") for one in dict.fromkeys(evidence)]
     found = defaultdict[Evidence, list[tuple[str, int, int]]](list)

@@ -175,7 +175,7 @@ def strictly_falling(scores: Floats, rows: Numbers | int = 0) -> Floats:
     """
     # Map the floats to integers in the same order, so that neighbouring floats differ by 1. Each integer then becomes
     # min(itself, preceding result - 1), which is a running minimum after adding its position. Subtracting more than the
-    # range of these integers for each ranking makes the minimum start again there.
+    # range of these integers for each ranking restarts the minimum at each ranking.
     step = np.arange(len(scores)) - (rows << 33)
     bits = scores.view(np.uint32).astype(np.int64)
     numbers = np.where(bits & _SIGN, -(bits & ~_SIGN), bits)

@@ -193,7 +193,7 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
 
 
 def _tied(verdict: SweepComparison, row: int) -> Iterator[Statement]:
-    """Yield a statement on the cheapest config, not the baseline, with the choice's scores but a higher cost."""
+    """Yield a statement on the cheapest config (except the baseline) with the choice's scores at a higher cost."""
     costs, scores, configs = verdict.costs, verdict.matrix.values, verdict.matrix.configs
     others = set(range(len(scores))) - {row, verdict.baseline}
     tied = [other for other in sorted(others) if np.array_equal(scores[other], scores[row])]
@@ -212,7 +212,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
-    """Return a phrase for a latency of which a value was measured while the machine was busy, else ""."""
+    """Return a phrase if ``cost`` is a latency and the machine was busy while it was measured, else ""."""
     is_busy = cost.startswith("latency") and any(slowness(verdict.results[row]) >= BUSY for row in rows)
     return ", measured while the machine was busy" if is_busy else ""
 

@@ -17,7 +17,7 @@ from ragsweep.stats.inference.matrix import ratio_of
 
 
 def result_texts(conclusion: SweepConclusion) -> list[str]:
-    """Return the sentences on the choice, followed by those on the evidence."""
+    """Return the sentences on the choice, then the sentences on the evidence."""
     return [*texts(choice_statements(conclusion)), *texts(evidence_statements(conclusion))]
 
 

@@ -61,7 +61,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
         most = deficit(verdict, losses.size) if found.ratios else score(verdict, losses.size)
         text = (
             f"Losses of {most} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
-            f" {losses.seen} seen on {losses.questions} independent questions."
+            f" {losses.seen} observed on {losses.questions} independent questions."
         )
         yield Statement("", text, vars(losses))
 

@@ -16,7 +16,7 @@ LONGEST = 60
 def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:
     """Return a function that describes a request and its result (an Answer or a Response) on one line.
 
-    Keywords are matched as in the config's metric ``keyword_coverage`` or, if it has none, as whole words.
+    Keywords are matched as in the config's metric ``keyword_coverage`` or, without this metric, as whole words.
     """
     asked = {(one.text, tuple(one.history)): one for one in reversed(questions)}
     metric = next((one for one in metrics if isinstance(one, KeywordCoverage)), KeywordCoverage())

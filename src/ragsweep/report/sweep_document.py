@@ -145,7 +145,7 @@ def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Sta
 
 
 def _sentence(warning: str, having: Sequence[Result], of: int) -> str:
-    """Return a warning as a sentence; unless all ``of`` configs have it, it begins with those that do."""
+    """Return a warning as a sentence, which begins with the affected configs unless all ``of`` configs are affected."""
     if len(having) == of:
         return f"{warning[:1].upper()}{warning[1:]}."
     return f"{first_names([rounded(one.name) for one in having], MOST_NAMED)}: {warning}."

@@ -207,7 +207,7 @@ def size(verdict: SweepComparison, value: float) -> str:
 
 
 def lead(verdict: SweepComparison, value: float) -> str:
-    """Format a lead in the comparison's unit or, for ratios, as a percentage of the other config's value."""
+    """Format a lead in the comparison's unit or, for ratios, as a percentage of the rival's value."""
     return _share(plain_lead(verdict, value)) if verdict.differences.ratios else size(verdict, value)
 
 

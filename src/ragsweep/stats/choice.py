@@ -124,7 +124,7 @@ class Choice:
     """
 
     row: int | None
-    best: int  # has the best expected mean of the rows that may be chosen, or of all rows if there are none
+    best: int  # best expected mean of the rows that may be chosen, or of all rows if there are none
     loss: float
     cost: str = ""
     baseline: Against | None = None  # None if no baseline is declared or it is the choice

@@ -132,7 +132,7 @@ class PairComparison:
 
 
 class PairSlice(NamedTuple):
-    """A pair compared in a slice (row 1 is the candidate), and the candidate's mean there minus the baseline's."""
+    """A pair compared in a slice (row 1 is the candidate), and its mean difference, candidate minus baseline."""
 
     part: Slice
     difference: float

@@ -181,7 +181,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Find the least ratio at which item ``end`` of ``superiority`` is at most .5; it may be 0 or infinity."""
+        """Find the smallest ratio at which item ``end`` of ``superiority`` is at most .5; it may be 0 or infinity."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0

@@ -207,7 +207,7 @@ def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, b
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
-    """Flag the ``seen`` pieces that would be within ``top_k`` if chunks were ranked by their number of such pieces."""
+    """Flag the ``seen`` pieces that would be within ``top_k`` if chunks were ranked by their number of these pieces."""
     stride = int(traces.first.max()) + 1
     place = np.where(seen, traces.question * stride + traces.first, -1)
     chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)

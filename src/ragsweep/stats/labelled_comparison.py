@@ -60,7 +60,7 @@ class CorrectedMeans:
         return self.matrix.sign * self.corrected
 
     def probability_better(self, row: int, other: int) -> float:
-        """Return the probability that the true mean of ``row`` is better than ``other``'s; NaN with too few labels."""
+        """Return the probability that ``row`` has a better true mean than ``other``; NaN with too few labels."""
         gain, error = self._difference(row, other)
         if not error:  # every label shows the same gain
             return 0.5 + 0.5 * float(np.sign(gain))

@@ -92,7 +92,7 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
     """Plot the differences of up to `MOST_BARS` configs from the reference, best on top; the ``choice`` is a diamond.
 
-    ``changes`` (config name -> the config's only change from the reference) makes the figure a tornado chart: bars,
+    With ``changes`` (config name -> the config's only change from the reference), the figure is a tornado chart: bars,
     with the largest effect on top.
     """
     found, names = verdict.differences, verdict.matrix.configs

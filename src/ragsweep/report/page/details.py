@@ -141,7 +141,7 @@ def scores_of_first(result: Result) -> Figure:
     scores = np.array(columns["top_score"], dtype=np.float64)
     ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
     depth = np.array([len(context or ()) for context in columns["context"]])
-    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # a failed question is in neither
+    found, missed = (ranks > 0) & (ranks <= depth), (ranks == 0) | (ranks > depth)  # failed questions are in neither
     groups = [
         ("evidence in the context", scores[(evidence > 0) & found], ACCENT),
         ("evidence missed", scores[(evidence > 0) & missed], MUTED),

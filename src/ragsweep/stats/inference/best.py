@@ -33,7 +33,7 @@ class SelectionBias(NamedTuple):
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean: the first of tied rows; 0 if there are no questions."""
+    """Return the row with the best mean (the first of tied rows); 0 without questions."""
     if not matrix.values.size:
         return 0
     means = matrix.better.mean(axis=1)
@@ -56,7 +56,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     if folds is None:
         return SelectionBias(best, observed, math.nan, math.nan)
     apart = better - better.mean(axis=0)
-    gaps = []  # how much worse the best config of nine folds is on the tenth, as a mean over folds weighted by size
+    gaps = []  # mean loss, weighted by fold size, of the best config of nine folds on the tenth
     for fold in folds:
         lost, share, sizes = _best_of_nine(apart, fold)
         gaps.append(float(((lost * share).sum(axis=0) * sizes).sum() / sizes.sum()))

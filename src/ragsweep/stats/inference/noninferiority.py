@@ -178,7 +178,7 @@ def _share_interval(matrix: Matrix) -> tuple[float, float]:
 
 
 def beside_bound(matrix: Matrix, bound: float) -> Matrix:
-    """Return the matrix with a first row, the baseline, that has the score ``bound`` on every question."""
+    """Return the matrix with an added first row, the baseline, that scores ``bound`` on every question."""
     fixed = bound * matrix.weights_or_ones[None, :]
     return replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
 

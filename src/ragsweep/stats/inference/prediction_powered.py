@@ -113,7 +113,7 @@ class _Case:
 
     @property
     def part(self) -> Doubles:
-        """The share of open questions per row (rows, 1)."""
+        """The share of open questions (without a settled score) per row (rows, 1)."""
         return np.asarray(self.open.mean(axis=1, keepdims=True))
 
     @property

@@ -83,7 +83,7 @@ def cluster_scores(
     errors[errors <= NEGLIGIBLE * np.abs(rows).max(axis=1)] = 0.0
     sums = np.where((errors > 0)[:, None], sums, 0.0)
     cancelled = (errors == 0) & apart.any(axis=1)
-    if cancelled.any() and len(sizes) < questions:  # deviations that cancel in every cluster do not mean precision
+    if cancelled.any() and len(sizes) < questions:  # deviations that cancel within clusters do not imply precision
         errors[cancelled] = cluster_scores(rows[cancelled], np.arange(questions), weights).errors
     return ClusteredScores(means, sums, sizes, errors, factors, degrees)
 
