@@ -59,11 +59,11 @@ class ConfigGraph:
     corpus: Node
     chunks: Node  # the chunks of contexts, in which evidence is located; also searched unless chunks are nested
     counts: Node  # token counts of the chunks
-    first_stage: Node  # after fusion, before reranking
+    first_stage: Node  # the ranking after fusion, before reranking
     reranked: Node  # the final ranking of searched chunks
     ranking: Node  # the final ranking of chunks of the context; the same node unless chunks are nested
     context: Node
-    embeddings: tuple[Node, ...] = ()  # of the searched chunks; one per embedder
+    embeddings: tuple[Node, ...] = ()  # vectors of the searched chunks, one node per embedder
     candidates: int = 0  # the number of reranked candidates; 0 if there is no reranker
     latency: Mapping[str, Node] = field(default_factory=dict)  # the probes of each stage
     approximate: Mapping[str, ApproximateLeg] = field(default_factory=dict)  # by leg

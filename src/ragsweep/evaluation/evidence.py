@@ -31,7 +31,7 @@ from ragsweep.evaluation.evidence_places import Places, find_places, relevant_la
 from ragsweep.parts import tokens
 
 BLOCK = 2**22
-"""Number of ranking entries that are compared at once, which takes 20 MB of memory."""
+"""Number of ranking entries that are compared at once (20 MB of memory)."""
 
 COUNTING = Spec("ragsweep.evidence.count_tokens", "2")
 """The identity of :func:`count_tokens`; a change to the token count of any text requires a new version."""
@@ -70,7 +70,7 @@ class Coverage:
     evidence: Numbers  # (pairs,)
     chunk: Numbers  # (pairs,)
     places: Places  # the passages of the evidence
-    touches: Overlaps  # of places and chunks
+    touches: Overlaps  # overlaps of places and chunks
     tokens: Numbers  # (chunks,): the number of tokens of each chunk, with its title
     marked: EvidenceTokens  # the chunks that overlap evidence of a question
     chunks: Chunks  # the chunking itself

@@ -24,7 +24,7 @@ class TracedStages:
 
     legs: Mapping[str, Rankings]  # by leg; empty unless the retriever is a hybrid
     exact: Mapping[str, Rankings]  # by leg with an approximate index: its ranking with an exact index
-    first_stage: Rankings | None  # before reranking; None if there is no reranker
+    first_stage: Rankings | None  # the ranking before reranking; None without a reranker
     budget: int | None  # maximum number of tokens in the context; None if there is no limit
 
 

@@ -122,7 +122,7 @@ class Answering:
     system_answer: Node | None = None  # the answers of an external system
     replicate: int = 0  # the index of the repetition; 0 for the first answers
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by row key, which is their hash; each is added by this process before its row is computed."""
+    """Requests and cases by row key (their hash); this process adds each of them before its row is computed."""
 
     @cached_property
     def generate(self) -> Node | None:

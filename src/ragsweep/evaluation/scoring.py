@@ -97,8 +97,8 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 class Failures(NamedTuple):
     """For each question (questions,), why a stage failed ("" if none did), and whether the latency is measured."""
 
-    upstream: NDArray[np.str_]  # of the route, query, search or external system, so that the question has no result
-    answer: NDArray[np.str_]  # of the answer
+    upstream: NDArray[np.str_]  # failure of the route, query, search or external system; no result follows
+    answer: NDArray[np.str_]  # failure of the answer
     probed: NDArray[np.bool_]  # whether the question's latency is measured
 
     @property

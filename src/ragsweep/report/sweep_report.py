@@ -20,7 +20,7 @@ class PageTexts:
 
     secrets: Secrets = field(default_factory=Secrets)
     chunks: Mapping[str, ChunkReader] = field(default_factory=dict)  # by digest of the corpus, if it is unchanged
-    prompts: Callable[[Result], PromptReader | None] = lambda _: None  # of configs whose data are unchanged
+    prompts: Callable[[Result], PromptReader | None] = lambda _: None  # for configs with unchanged data
     evidence: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # golden digest -> question id
 
     def chunk(self, result: Result) -> ChunkReader | None:
@@ -32,12 +32,12 @@ class PageTexts:
 class PastSweep:
     """The best config of one sweep by one metric, for charts and tables of several sweeps."""
 
-    reference: str  # the name for commands
+    reference: str  # the sweep's reference in commands
     title: str
     created: float  # seconds since the epoch
     configs: int  # number of measured configs
     best: str  # numbered name of the best config
-    summary: Summary  # of the metric
+    summary: Summary  # the metric's summary
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SweepReport:
     sampler: str = ""  # the sampler of a search
     texts: PageTexts = field(default_factory=PageTexts)
     history: Sequence[PastSweep] = ()  # oldest first, this sweep last
-    finalists: Sequence[Result] = ()  # of a search, on the holdout
+    finalists: Sequence[Result] = ()  # a search's finalists, on the holdout
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
 
     @property

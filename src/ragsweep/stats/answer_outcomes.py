@@ -19,7 +19,7 @@ NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
 SAME = ("llm", "prompt", "system", "output")
-"""Config keys that must be equal for a difference between two configs' scores to be due to the context alone."""
+"""Config keys that must be equal so that only the context can explain a difference between two configs' scores."""
 
 
 class ContextPair(NamedTuple):

@@ -42,7 +42,7 @@ class LegComparison:
     better: bool
     wins: int
     losses: int
-    label: str  # of the slice; "" for all questions
+    label: str  # label of the slice; "" for all questions
     value: str
     small: bool  # whether the slice has fewer than 20 questions
     higher_is_better: bool
@@ -66,7 +66,7 @@ class UniqueRecall:
 
     leg: str
     evidences: int  # number of pieces
-    share: float  # of all pieces
+    share: float  # share of all pieces
     kept: int
 
 
@@ -164,7 +164,7 @@ class Audits(NamedTuple):
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg that is better than the whole choice
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
-    distractors: DistractorLoss | None = None  # if its interval excludes 0
+    distractors: DistractorLoss | None = None  # None if its interval contains 0
 
 
 RATE = "distractor_rate"

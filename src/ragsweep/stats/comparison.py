@@ -78,7 +78,7 @@ class SweepComparison:
 
     matrix: Matrix
     compared: Matrix  # the compared scores: logarithms if ratios are compared, else the matrix itself
-    objective: str  # as configured; if it is not comparable, the matrix has another metric
+    objective: str  # the configured objective; if it is not comparable, the matrix has another metric
     unit: str
     baseline: int | None  # the declared baseline; None if there is none or it is not comparable
     reference: int
@@ -95,13 +95,13 @@ class SweepComparison:
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice
     rises_with: tuple[str, ...]  # keys that lengthen the choice's context, if this lowers no score
-    others: Mapping[str, tuple[Matrix, Differences]]  # by metric, except the deciding one
+    others: Mapping[str, tuple[Matrix, Differences]]  # by metric, without the deciding metric
     skipped: Mapping[str, str]  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...]
     declared: str | None  # the name of the declared baseline, even if it is left out
-    concentration: Concentration | None  # None if no few documents or questions dominate
+    concentration: Concentration | None  # None unless a few documents or questions dominate
     variance: Mapping[int, VarianceShares]  # by row; empty if nothing is repeated
-    adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
+    adaptive: bool = False  # whether a search chose configs by earlier scores (the bias is a lower bound)
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # by metric with human labels
     uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is not corrected
 

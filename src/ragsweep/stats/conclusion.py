@@ -45,7 +45,7 @@ class SweepEvidence(NamedTuple):
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
-    needed: int | None = None  # None if unknown, or if there is no such lead
+    needed: int | None = None  # None if unknown, or if `over` is None
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Curve:
     parameter: str
     metric: str
     points: tuple[Point, ...]
-    best: float  # in sample
+    best: float  # best value in sample
     best_mean: float
     chosen: float
     held_out: float

@@ -19,19 +19,19 @@ class Traces:
     question, NaN if unknown.
     """
 
-    questions: Sequence[str]  # ids
+    questions: Sequence[str]  # question ids
     question: Numbers  # the row of each piece's question
     weights: Doubles  # (questions,)
     held: Doubles
-    legs: Mapping[str, Numbers]  # of a hybrid
+    legs: Mapping[str, Numbers]  # leg of a hybrid -> ranks
     exact: Mapping[str, Numbers]  # ranks by exact search, for legs with an approximate index
-    first: Numbers  # after fusion, before reranking
+    first: Numbers  # ranks after fusion, before reranking
     ranked: Numbers
     in_context: Flags
     top: Doubles  # the score of the first chunk after reranking
     scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric -> scores; "" is the fused ranking before a reranker
     top_k: int
-    candidates: int  # of the reranker; 0 if there is none
+    candidates: int  # number of reranked candidates; 0 without a reranker
     budgeted: bool  # whether the context has a token budget
 
     def recall(self, found: Flags) -> float:

@@ -71,7 +71,7 @@ class Funnel:
     top_k: int
     questions: int
     evidences: int
-    recall: float  # of the context
+    recall: float  # recall of the context
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]

@@ -79,14 +79,14 @@ class Check:
 
     condition: Condition
     unit: str
-    label: str  # of the slice; "" for all questions, ``EACH`` for a question-by-question check
+    label: str  # label of the slice; "" for all questions, ``EACH`` for a question-by-question check
     value: str
     found: noninferiority.Gate
     small: bool = False  # whether the questions are a slice of fewer than 20
     needed: int | None = None
     needed_repetitions: int | None = None
     against: str = ""
-    variance: VarianceShares | None = None  # of the difference or the mean; if anything is repeated
+    variance: VarianceShares | None = None  # of the difference or the mean; None if nothing is repeated
     judged: noninferiority.Gate | None = None
     labels: int = 0
     lost: Sequence[str] = ()

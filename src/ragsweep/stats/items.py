@@ -53,7 +53,7 @@ class Suspect(NamedTuple):
     best configs fail the question and some other config does not.
     """
 
-    question: int  # its index
+    question: int  # index of the question
     good: int
     others: int
     failed_by_best: bool
@@ -202,7 +202,7 @@ class Estimate(NamedTuple):
     random: Agreement
     low: Agreement
     high: Agreement
-    configs: int  # in the ranked half
+    configs: int  # number of configs in the ranked half
 
 
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:

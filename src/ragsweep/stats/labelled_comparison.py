@@ -52,7 +52,7 @@ class CorrectedMeans:
 
     matrix: Matrix
     matched: MatchedLabels
-    corrected: Doubles  # in the metric's direction
+    corrected: Doubles  # corrected means, in the metric's direction
 
     @property
     def means(self) -> Doubles:

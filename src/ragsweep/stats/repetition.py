@@ -33,10 +33,10 @@ class VarianceShares:
     answers: float
     judge: float
     standard_error: float
-    repetitions: tuple[int, ...]  # of the answers of each config, the baseline first
+    repetitions: tuple[int, ...]  # number of repetitions of each config's answers, baseline first
     twice_questions: float
     twice_repetitions: float  # NaN where a config has one repetition
-    twice_samples: float  # of the judge; NaN where it judged once
+    twice_samples: float  # for the judge; NaN where it judged once
 
     def __str__(self) -> str:
         """Describe the shares, and the effects of doubling, in a sentence."""

@@ -39,7 +39,7 @@ class Differences:
     effect: Doubles
     apart: Numbers
     notes: tuple[str, ...]
-    variants: tuple[str, ...]  # of Wilcoxon's test: "exact", "normal", "none"
+    variants: tuple[str, ...]  # variant of Wilcoxon's test: "exact", "normal", "none"
     critical: float  # half-width of each interval in standard errors
     degrees: float  # degrees of freedom of the differences' t statistics
     largest: float  # quantile of the largest resampled deviation, from which ``critical`` is computed
@@ -180,8 +180,8 @@ class Part:
     that document, not to other documents. The ends of the intervals are NaN with too few questions.
     """
 
-    questions: tuple[str, ...]  # their ids
-    share: float  # of all questions, by weight
+    questions: tuple[str, ...]  # question ids
+    share: float  # share of all questions, by weight
     differences: Differences
 
 

@@ -46,7 +46,7 @@ class Matrix:
     values: Doubles
     clusters: Numbers  # (questions,), numbered from 0
     configs: tuple[str, ...]
-    questions: tuple[str, ...]  # their ids
+    questions: tuple[str, ...]  # question ids
     metric: str = ""
     higher_is_better: bool = True
     asked: int = 0
