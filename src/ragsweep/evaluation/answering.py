@@ -125,7 +125,7 @@ def _plain_row(row: bytes) -> Any:
 def configured_model(node: Node) -> str:
     """Return the model (or an external system's URL) of the answers or queries of a node; "" if it has no model."""
     made = node.inputs[-1].spec if node.stage == "answer" else node.spec
-    nested = made.parameters.get("llm")  # of a query writer
+    nested = made.parameters.get("llm")  # a query writer's llm
     parameters = (nested if isinstance(nested, Spec) else made).parameters
     return str(parameters.get("model") or parameters.get("url") or "")
 

@@ -95,9 +95,9 @@ class _Stages:
         self.embeddings: list[Node] = []
         self.latency: dict[str, Node] = {}
         self.approximate: dict[str, ApproximateLeg] = {}
-        self.legs: dict[str, Node] = {}  # of the outermost hybrid
+        self.legs: dict[str, Node] = {}  # legs of the outermost hybrid
         self.corpus = corpus_node(parts.corpus)
-        self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node except for nested chunkers
+        self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # equal unless the chunker is nested
         self.counts = self._whole("count", COUNTING, (self.corpus, self.context_chunks), self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:

@@ -112,7 +112,7 @@ def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
             return rows
         if (ranking := read(first, rows)) is not None:
             return keys(ranking, rows)
-        return [f"{first.address} {n}\t{query}" for query in rows for n in range(how.candidates)]  # an upper bound
+        return [f"{first.address} {n}\t{query}" for query in rows for n in range(how.candidates)]  # all possible rows
 
     return replace(step_node("reorder", how._asdict(), (first, pairs), compute, stored=True), input_rows=input_rows)
 

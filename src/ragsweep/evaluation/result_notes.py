@@ -100,7 +100,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
             " set seconds in each Answer of your generator or system, and change the version in its TRAITS"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
-    if len(models) > 1:  # although the config names only one
+    if len(models) > 1:  # although the config names a single model
         yield (
             f"the answers come from several models ({', '.join(models)}), because the service changed its model; set a"
             " fixed version of the model (for an llm: llm.model)"

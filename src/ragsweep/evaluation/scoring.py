@@ -139,7 +139,7 @@ def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, 
         for n in np.flatnonzero(found.failed).tolist():
             searched[n] = executor.failure(node, table.texts[n]).reason
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
-    answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
+    answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # a system without answers
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
     responses = [reason if graph.located and reason != UNREADABLE else "" for reason in answers]
     columns = [*stages, searched, responses]

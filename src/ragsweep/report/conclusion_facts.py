@@ -74,7 +74,7 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
         figures[metric] = own and {"value": own.value, "low": own.low, "high": own.high}
     if verdict.choice.row is not None and verdict.metric in verdict.corrections:
         corrected = float(verdict.means[verdict.choice.row])
-        figures[verdict.metric] = {"value": corrected, "low": math.nan, "high": math.nan}  # without an interval
+        figures[verdict.metric] = {"value": corrected, "low": math.nan, "high": math.nan}  # no interval
     return figures
 
 

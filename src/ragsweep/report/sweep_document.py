@@ -82,7 +82,7 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     legend = [INTERVALS + together, *([TUNED] if found.finals else [])]
     yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
-    names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
+    names = [*objectives(rows[0].run.config), *headline(report.shown)]  # objective may be null
     if by and names:
         metric = found.compared.metric if found.compared else names[0]
         yield notes(Statement("", f"{metric} by {by}:"))

@@ -63,7 +63,7 @@ def compare_configs(
     if not usable:
         return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     metric = usable[0]
-    scored = [result for result in results if is_scored(result, metric)]  # at least two
+    scored = [result for result in results if is_scored(result, metric)]  # at least two configs
     unscored = [result for result in results if not is_scored(result, metric)]
     left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in unscored if not is_complete(result, metric)]
     left_out += [ExcludedConfig(result.name, "not measured") for result in unscored if is_complete(result, metric)]

@@ -95,7 +95,7 @@ class MatchedLabels:
         """Describe why too few labels count, and how to make more labels count."""
         unused = self.why_unused()
         incomplete = "" if unused or not self.shared else _INCOMPLETE
-        named = {*self.unused} <= {NO_QUESTION, OTHER_ANSWER}  # so a run or an answer would not help
+        named = {*self.unused} <= {NO_QUESTION, OTHER_ANSWER}  # naming a run or an answer would not help
         way = _RUNS if NO_RUN in self.unused else _MORE if named else _NAMES
         return "; ".join(filter(None, [unused, incomplete, way]))
 
@@ -238,7 +238,7 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected) -> str:
     if found.value == found.value:
         return ""
     metric = matched.metric
-    if found.labels >= FEWEST_LABELS:  # so the labelled clusters are too few
+    if found.labels >= FEWEST_LABELS:  # too few clusters, although there are enough labels
         return f"nearly all labelled questions of {metric} are on one source document; label questions on others"
     reason = f"the config with the fewest labels of {metric} has {found.labels} that count; {FEWEST_LABELS} are needed"
     return f"{reason}; {matched.way_out()}"

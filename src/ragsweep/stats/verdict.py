@@ -75,7 +75,7 @@ def pair_verdict(found: Differences, row: int, beliefs: Beliefs, margin: float) 
     if found.worse[row]:
         return PairVerdict(SHOWN_WORSE, probability)
     sign = 1.0 if found.higher_is_better else -1.0
-    beyond = (low > 0) - (high < 0)  # not 0 if the interval excludes 0 although the exact tests do not confirm it
+    beyond = (low > 0) - (high < 0)  # nonzero if the interval excludes 0 without confirmation by the exact tests
     if probability > LIKELY or beyond * sign > 0:
         return PairVerdict(LIKELY_BETTER, probability)
     if probability < 1 - LIKELY or beyond * sign < 0:

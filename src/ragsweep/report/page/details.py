@@ -83,7 +83,7 @@ def environment(results: Sequence[Result]) -> Iterator[Block]:
         return
     dataset = results[0].run.dataset
     spans = sorted((one.run.started, one.run.ended) for one in results)
-    ends = accumulate((end for _, end in spans), max, initial=-math.inf)  # of all earlier configs
+    ends = accumulate((end for _, end in spans), max, initial=-math.inf)  # latest end of all earlier configs
     seconds = sum(max(end - max(start, before), 0.0) for (start, end), before in zip(spans, ends, strict=False))
     corpora = dict.fromkeys(one.run.dataset.corpus_digest for one in results)
     golden_sets = dict.fromkeys(one.run.dataset.golden_digest for one in results)

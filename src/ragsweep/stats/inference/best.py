@@ -94,7 +94,7 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 
 
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
-    """For each fold, choose the best config on the other nine.
+    """Choose, for each fold, the best config on the other nine folds.
 
     Return each config's loss (configs, folds): the best mean on the other nine folds minus its own mean on the fold.
     Also return each config's share of the choice (configs, folds; ties share equally), and the sizes of the folds. A
