@@ -54,7 +54,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     if conclusion.evidence.over is not None and (needed := conclusion.evidence.needed):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
         over, place = name(verdict, conclusion.evidence.over), " in the holdout" if conclusion.finals else ""
-        text = f"Showing a lead as large as that over {over} takes about {rounded:,} questions{place}."
+        text = f"Showing a lead of this size over {over} takes about {rounded:,} questions{place}."
         yield Statement("", text, {"questions": rounded})
     losses, chosen = verdict.choice.losses, verdict.choice.row
     if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:

@@ -72,8 +72,8 @@ def funnel_sentences(found: Funnel) -> Iterator[str]:
     if found.phantoms:
         first = found.phantoms[0]
         yield (
-            f"The reranker puts {counted(len(found.phantoms), 'irrelevant chunk')} first with a score above the"
-            f" {number(first.usual)} that is usual for relevant ones; the highest is {number(first.score)}, for"
+            f"The reranker puts {counted(len(found.phantoms), 'irrelevant chunk')} first with a score above"
+            f" {number(first.usual)}, the median of relevant first chunks; the highest is {number(first.score)}, for"
             f" question {first.question}."
         )
 

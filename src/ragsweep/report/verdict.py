@@ -150,7 +150,7 @@ def rest(verdict: SweepComparison, searched: SweepComparison | None = None) -> I
         parts.append(note)
     parts += _inapplicable(verdict)
     if questions < scored:
-        parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
+        parts.append(f"{questions:,} of {scored:,} scored questions, those with a score in every config")
     whys: dict[str, list[str]] = {}
     for config in left_out:
         mark = ", the baseline" if config.name == verdict.declared else ""

@@ -117,7 +117,7 @@ def check_direction(condition: Condition, result: Result) -> None:
     higher = bool(result.summaries.metrics[condition.metric].higher_is_better)
     if not condition.paired and (condition.kind == MOST) == higher:
         option, better = ("--at-least", "higher") if higher else ("--at-most", "lower")
-        raise ConfigError(f"{condition.metric}: a {better} value is better; bound it with {option} instead")
+        raise ConfigError(f"{condition.metric}: {better} values are better; bound it with {option} instead")
 
 
 def check_reachable(condition: Condition, result: Result, bounds: tuple[float, float]) -> None:

@@ -363,7 +363,7 @@ def test_the_latency_of_answers_is_said_to_be_that_of_the_original_calls() -> No
         measured = changed(config(0, 1), latency={one: {"p50_ms": 1.0, "p95_ms": 2.0} for one in stages})
         return str(titled(section_of([measured], "details"), "Latency by stage")["note"])
 
-    assert "For generate and query: in the original calls" in note("retrieve", "generate")
+    assert "Times of generate and query are from the original calls" in note("retrieve", "generate")
     assert note("retrieve") == "Milliseconds per question, one at a time, after a warm-up."
 
 

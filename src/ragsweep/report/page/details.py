@@ -66,7 +66,7 @@ def latency(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
         facts = ["Milliseconds per question, one at a time, after a warm-up."]
         if any(CALLED & one.summaries.latency.keys() for one in chosen):
             facts.append(
-                "For generate and query: in the original calls, perhaps several at a time or on another machine."
+                "Times of generate and query are from the original calls, which may have run concurrently or elsewhere."
             )
         if busy := busy_sentence(chosen, "Latency"):
             facts.append(f"{busy}.")
