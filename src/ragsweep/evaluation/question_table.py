@@ -92,7 +92,7 @@ class QuestionTable:
 
     @cached_property
     def answered(self) -> tuple[QuestionKey, ...]:
-        """The keys of the questions to answer, which are all questions, including those that need no retrieval."""
+        """The keys of the questions to answer: all questions, including those that need no retrieval."""
         return tuple(question_key(*one) for one in self._rows())
 
     @cached_property

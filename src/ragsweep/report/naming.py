@@ -123,8 +123,8 @@ def without_number(name: str) -> str:
 def short(name: str) -> str:
     """Round the decimal numbers in a name, and shorten the name to at most `LONGEST` characters.
 
-    A numbered name loses its last settings; other names, and numbered names with a very long first setting, lose their
-    middle.
+    A numbered name is shortened at the end; other names, and numbered names with a very long first setting, are
+    shortened in the middle.
     """
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST and " " in (start := name[: LONGEST - 3].rpartition(" ")[0]):

@@ -92,8 +92,8 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 def swept(results: Sequence[Result]) -> str:
     """Describe what varies: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2 (3 of 4 combinations, without 5 2)``.
 
-    A setting with many values is only named. The combinations are counted if all values are listed and every config has
-    every setting.
+    The values of a setting with many values are not listed. The combinations are counted if all values are listed and
+    every config has every setting.
     """
     configs = all_settings(results)
     keys = varying_keys(configs)

@@ -59,7 +59,7 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether ``row`` has a significantly lower cost ``name`` than ``other``.
+        """Return whether ``row`` is significantly cheaper than ``other`` in the cost ``name``.
 
         The difference must also be at least a tenth of the higher cost (and ``LEAST_MS`` for a latency). A mean is
         tested question by question; the result is False if either config has too few scores. Quantiles of latencies are

@@ -148,7 +148,7 @@ def _differences(view: PageView) -> Iterator[Block]:
     sure = "With 95 % confidence, the best is among them."
     any_of_them = f"Any of the {len(kept):,} configs may be the best."
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
-    rival = found.choice.runner_up  # a high probability against it may seem to contradict the note
+    rival = found.choice.runner_up  # a high probability may seem to contradict the note
     if rival and math.isfinite(rival.probability) and len(kept) > 1 and len(found.matrix.configs) > 2:
         text += " All configs are compared with each other at once, whereas a probability compares only two."
     yield notes(Statement("", text, {"configs": kept}))

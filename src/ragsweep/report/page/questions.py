@@ -125,7 +125,7 @@ def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str])
 def _config(
     result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[Chunk, int]
 ) -> dict[str, Any]:
-    """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, which is extended."""
+    """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, extended in place."""
     columns = result.questions
     rows = [columns.row_of.get(name) for name in ids]
 

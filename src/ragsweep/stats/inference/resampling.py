@@ -186,9 +186,9 @@ def largest_deviation(standardised: Doubles, resamples: int) -> float:
 def as_student(normal: float, degrees: float) -> float:
     """Return the t value that has the same tail probability as a normal value.
 
-    The function inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959). It stays finite
-    and increasing even where tail probabilities are 0 in double precision. Return NaN for less than one degree of
-    freedom.
+    The function inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959). The approximation
+    stays finite and increasing even where tail probabilities are 0 in double precision. Return NaN for less than one
+    degree of freedom.
     """
     if not degrees >= 1 or math.isnan(normal):
         return math.nan

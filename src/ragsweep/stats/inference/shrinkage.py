@@ -157,7 +157,7 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 
 
 def _scale(scores: Doubles) -> float:
-    """Return the factor on ``SPREADS``: 1 for scores between 0 and 1, else their typical deviation over ``TYPICAL``.
+    """Return the factor on ``SPREADS``: 1 for scores between 0 and 1, else their typical deviation / ``TYPICAL``.
 
     If no scores vary, the factor is the largest absolute score.
     """
@@ -188,7 +188,8 @@ def _error(sums: Doubles, difference: float) -> float:
     An error that is only rounding is 0. Hall's monotone transformation (Journal of the Royal Statistical Society B 54,
     1992) multiplies a skewed t statistic by 1 + u + u² / 3 and adds a constant; u is a third of the statistic times the
     skewness of the mean. This function omits the constant and divides the error by the factor, capped at 1, so the
-    error never shrinks. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
+    error never shrinks. The observed skewness is too small if losses were not drawn, so it is multiplied by
+    ``UNDERSTATED``.
     """
     error = math.sqrt(float(np.square(sums).sum()))
     if error <= NEGLIGIBLE * abs(difference):
