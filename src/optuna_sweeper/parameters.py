@@ -77,7 +77,7 @@ class Numeric:
         return math.inf if self.step is None else round((self.high - self.low) / self.step) + 1
 
     def listed(self) -> Iterator[str]:
-        """Yield all values, of which there may be billions; yield nothing for a continuous or logarithmic range."""
+        """Yield all values, possibly billions; yield nothing for a continuous or logarithmic range."""
         return map(self._step_text, range(0 if self.step is None else int(self.count)))
 
     def extremes(self) -> tuple[str, ...]:

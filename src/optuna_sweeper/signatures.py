@@ -45,7 +45,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """Composes the trial configs of one program."""
+    """A composer of the trial configs of one program."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader

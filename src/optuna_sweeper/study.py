@@ -244,7 +244,7 @@ class SharedStudy:
             self._points = list(islice(self.space.points(), SMALL + 1)) if listed else []
         if not 0 < len(self._points) <= SMALL:
             return False
-        # An enqueued trial's values do not suffice: in other keys, its config may differ from the point that has them.
+        # Comparing an enqueued trial's values is not enough: its config may differ from the point in other keys.
         tried = {frozenset(trial.user_attrs[EVALUATION]["overrides"]) for trial in evaluations(trials).values()}
         repeated = (trial for trial in trials if TWIN in trial.user_attrs and OVERRIDES not in trial.user_attrs)
         drawn = {frozenset(trial.params.items()) for trial in repeated}

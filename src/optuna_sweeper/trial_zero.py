@@ -38,7 +38,7 @@ def read_baseline(setting: Any) -> tuple[str, ...] | None:
 def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None) -> TrialZero:
     """Return the declared baseline as the first trial if it is in the space, else the space's defaults and the reason.
 
-    ``declared`` holds the overrides of the baseline; None if no baseline was declared.
+    ``declared`` contains the overrides of the baseline; None if no baseline was declared.
 
     Raises HydraException if the baseline cannot be read, and one of ``composer.faults`` if the baseline cannot be
     composed.

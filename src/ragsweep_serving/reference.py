@@ -135,7 +135,8 @@ def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str,
     """Return tokens, money, and milliseconds by step and in total; the total is NaN unless every step is timed.
 
     A step that a question did not take, such as writing a query without a history, has the time 0 in the evaluation,
-    but NaN here. ``is_whole`` is false for a config with a router, whose time is not measured, so there is no total.
+    but NaN here. ``is_whole`` is false for a config with a router: the router's time is not measured, so the total is
+    NaN.
     """
     times = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
     taken = {name: [ms or math.nan for ms in column] for name, column in times.items()}
@@ -159,7 +160,7 @@ TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "gener
 
 
 class StepClock(Listener):
-    """Collects the milliseconds of each step of one question, by the step's name in the latencies of an evaluation."""
+    """A clock that records the milliseconds of each step of a question, by the step's name in an evaluation."""
 
     def __init__(self) -> None:
         self.steps: dict[str, float] = {}

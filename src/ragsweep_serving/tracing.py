@@ -27,7 +27,7 @@ Asked = tuple[str, Sequence[Turn]]  # a question, and the earlier turns
 
 
 class TraceQueue:
-    """Sends traces sequentially from a thread that starts with the first trace.
+    """A queue of traces, sent one at a time by a thread that starts with the first trace.
 
     Args:
         send: Function that sends one trace; an exception is logged, and the trace is lost.

@@ -59,7 +59,7 @@ def test_verify_writes_what_is_sure_with_a_changelog(place: Path, capsys: pytest
     assert (change["command"], change["changed"], change["added"]) == ("golden verify", 1, 0)
     assert golden(words) == 1  # the other is left
     out = capsys.readouterr().out
-    assert "2 labels: 1 unchanged, 0 repaired, 1 needs a person" in out
+    assert "2 labels: 1 unchanged, 0 repaired, 1 needs manual repair" in out
     assert 'golden.jsonl:2 "q2": "evergreen" of "yew"' in out
 
 

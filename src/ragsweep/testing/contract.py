@@ -97,7 +97,7 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
     for name, array in arrays.items():
         assert isinstance(name, str), f"names of arrays must be strings, not {name!r}"
         assert isinstance(array, np.ndarray), f"{name} is not an array but of type {type(array).__name__}"
-        assert not array.dtype.hasobject, f"{name} holds Python objects, which only pickle could store"
+        assert not array.dtype.hasobject, f"{name} contains Python objects, which only pickle could store"
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **dict(arrays))
     file.seek(0)

@@ -1,4 +1,4 @@
-"""Generate questions from chunks with a model, and reject unanswerable questions that a chunk may answer after all."""
+"""Generate questions from chunks with a model, and reject unanswerable questions that a chunk may answer."""
 
 import json
 import math
@@ -57,11 +57,11 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
 
 @dataclass
 class ModelAsker:
-    """Generates questions with a model; replies are cached by request, so that a rerun repeats only failed calls.
+    """A generator of questions that calls a model; replies are cached, so that a rerun repeats only failed calls.
 
     ``failures`` is the number of failed calls. ``faults`` maps a reason to the number of failed calls, unreadable
-    replies or incomplete questions with this reason. If the language of a document is not detected, the document counts
-    as written in the first of ``languages``.
+    replies or incomplete questions with this reason. If the language of a document is not detected, the first of
+    ``languages`` is assumed.
     """
 
     questions: BuiltPart
@@ -118,9 +118,9 @@ class ModelAsker:
     ) -> Draft:
         """Return the draft of a generated question, validated if no chunk answers the question, else rejected.
 
-        ``item["missing"]`` is the phrase that the documents lack according to the model. The draft is validated if this
-        phrase is part of the question and in no chunk, or if no chunk contains the share ANSWERING of the question's
-        content words.
+        ``item["missing"]`` is the phrase that, according to the model, no document contains. The draft is validated if
+        this phrase is part of the question and in no chunk, or if no chunk contains the share ANSWERING of the
+        question's content words.
         """
         question, missing = item["question"].strip(), item["missing"].strip()
         coverage = search.coverage(question)

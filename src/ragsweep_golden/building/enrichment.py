@@ -28,8 +28,8 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 def difficulty(overlap: float, rank: int) -> float:
     """Return a question's difficulty from 0 to 1: half from its words, half from the rank of its passage.
 
-    ``overlap`` is the share of the question's words that the passage contains: the lower, the harder. ``rank`` is the
-    rank of the passage by BM25, from 0: the higher the number, the harder, up to DEEPEST.
+    ``overlap`` is the share of the question's words that the passage contains; a lower share raises the difficulty.
+    ``rank`` is the rank of the passage by BM25, from 0; a higher number raises the difficulty, up to DEEPEST.
     """
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 

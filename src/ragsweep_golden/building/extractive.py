@@ -194,13 +194,13 @@ def ask_for_differences(definitions: Sequence[Draft], language: str) -> Iterator
 
 _LONGEST_SUBJECT = 5  # maximum number of words of a subject
 _FEWEST_WORDS = 3  # minimum number of words of an answer
-_FEWEST_NEW_WORDS = 2  # minimum number of content words that an answer has and its question lacks
+_FEWEST_NEW_WORDS = 2  # minimum number of content words of an answer that are not in its question
 _VAGUE_ANSWER = {name: re.compile(alternatives(name, "vague_answers"), re.IGNORECASE) for name in LANGUAGES}
 _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
     "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
 }
-"""Matches an answer that begins with the remaining conditions, because a rule took only the first of several."""
+"""Matches an answer that begins with further conditions, because the rule matched only the first condition."""
 _NO_SUBJECT = {
     "en": re.compile(alternatives("en", "no_subjects"), re.IGNORECASE),
     "fr": re.compile(alternatives("fr", "no_subjects")),

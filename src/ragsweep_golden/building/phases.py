@@ -1,4 +1,4 @@
-"""Build a golden set from a corpus in six phases, whose results are stored so that an interrupted build can resume.
+"""Build a golden set from a corpus in six phases; their results are stored, so an interrupted build can resume.
 
 0 strata -> 1 answerable questions -> 2 unanswerable questions -> 3 validation -> 4 entries -> 5 selection.
 """
@@ -167,8 +167,8 @@ def ask_unanswerable(
 ) -> list[Draft]:
     """Return drafts of unanswerable questions: first those by the model, if there is one, then those made by rule.
 
-    The latter are made from sentences, templates, and those drafts in ``made`` that are made by rule. Of drafts with
-    the same question, ignoring case, the first is kept.
+    The rules use sentences, templates, and the drafts in ``made`` that are made by rule. Of drafts with the same
+    question, ignoring case, the first is kept.
     """
     found = asker.unanswerable(sources, settings) if asker else []
     for language, indices in documents.items():
@@ -201,9 +201,10 @@ COMPARED = 512  # number of characters at the start of a passage that are embedd
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
     """Return answerable drafts as validated or rejected; ``passages`` has, for each draft, the text of its chunks.
 
-    A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
-    with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer
-    that is not verbatim and has a number that its evidence lacks is rejected without further tests.
+    A draft is validated by the first of these methods that succeeds (see METHODS), and the method is recorded: its
+    passage contains the answer verbatim; its passage contains enough of the answer's keywords; with ``embed``, its
+    passage is similar enough to the answer. An answer that is not verbatim is rejected if it has a number that is not
+    in its evidence.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]

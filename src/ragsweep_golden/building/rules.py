@@ -77,7 +77,7 @@ def _french_definition(found: Mapping[str, str]) -> str:
     is_name = found["s"][:1].isupper()
     if (is_name and _PERSON.match(found["a"])) or _NAMED_PERSON.match(found["s"]):
         return f"Qui est {found['s']} ?"
-    # a name without an article may be that of a person
+    # a name without an article may be a person's name
     is_thing = not is_name or _THING.search(found["s"])
     return fill("Qu'est-ce que {} ?" if is_thing else "Que sait-on de {} ?", found["s"])
 
@@ -152,7 +152,7 @@ LONGEST_NAME = 10  # maximum number of words of a heading that can become a ques
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # number of leading characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Words that may begin a heading as verbs, and those of them that may also be nouns, as only the next word shows."""
+"""Verbs that may begin a heading, and those of the verbs that may also be nouns, depending on the next word."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 _GERUNDS: Mapping[str, str] = {
@@ -227,7 +227,8 @@ def _plain(heading: str) -> str:
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
     """Return the first sentence with the most words of a heading; None if no sentence has half of these words.
 
-    ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb count.
+    ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb are
+    considered.
     """
     wanted, verb = _stems(name, language), _stems(to_do.partition(" ")[0], language)
     stems = {one: _stems(one.text, language) for one in inside}

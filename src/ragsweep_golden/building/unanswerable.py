@@ -21,7 +21,7 @@ LONGEST_RULE = 110  # maximum number of characters of a sentence whose number is
 
 
 class Exhaustive:
-    """Searches every chunk for the words of a question."""
+    """An exhaustive search of the chunks for the words of a question."""
 
     def __init__(self, chunks: Sequence[str], language: str) -> None:
         import Stemmer
@@ -52,8 +52,8 @@ class Exhaustive:
     def having(self, question: str) -> list[int]:
         """Return the indices of the chunks that contain at least the share ANSWERING of a question's content words.
 
-        For a question with fewer than FEWEST_WORDS content words, which cannot be searched for, return the indices of
-        all chunks.
+        Return the indices of all chunks for a question with fewer than FEWEST_WORDS content words, because it cannot be
+        searched for.
         """
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:

@@ -53,7 +53,7 @@ def words_inside(sentences: Iterable[str]) -> frozenset[str]:
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Return ``text``, in lower case at the start if its first word is a determiner, a common word or a plural noun.
+    """Return ``text``, with its first letter lowered if its first word is a determiner, a common word or a plural noun.
 
     A word is common if ``inside`` (see ``words_inside``) contains it, or its singular, only in lower case.
     """
@@ -76,8 +76,8 @@ def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
 def fill(template: str, *texts: str) -> str:
     """Return a template with each ``{}`` replaced by the next string in ``texts``.
 
-    Words are contracted as in French: ``de le`` becomes ``du``, and ``que un`` becomes ``qu'un``. Raises ValueError
-    unless there are as many strings as ``{}``.
+    Words are contracted as in French: ``de le`` becomes ``du``, and ``que un`` becomes ``qu'un``. Raises ValueError if
+    the number of strings differs from the number of ``{}``.
     """
     question, *rest = template.split("{}")
     for text, after in zip(texts, rest, strict=True):

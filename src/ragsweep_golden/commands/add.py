@@ -162,9 +162,9 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
     """Add an entry to a golden file, or merge it into the existing entry with the same id or else the same question.
 
-    The existing entry keeps its labels, which are not relevant, except one with the place of the new label.
-    Of several entries with the same question, the first that lacks evidence is chosen. Raises InputError as
-    ``read_file`` does, and if the existing entry has evidence or needs none.
+    The existing entry has no relevant labels. It keeps its other labels, except one at the place of the new label. Of
+    several entries with the same question, the first that lacks evidence is chosen. Raises InputError as ``read_file``
+    does, and if the existing entry has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
     same = [n for n, (_, one) in enumerate(read) if one.id == entry["id"]]  # the text may have been edited since

@@ -145,8 +145,8 @@ def _log_id(text: str) -> str:
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
     """Return the new questions without near-duplicates of questions of the set, or of more frequent new questions.
 
-    The count of a dropped question is added to that of the most similar kept question, if the kept question is new. The
-    result is sorted by count, highest first.
+    The count of a dropped question is added to the count of the most similar kept question, if that question is new.
+    The result is sorted by count, highest first.
     """
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([entry["question"] for entry in candidates])

@@ -215,7 +215,7 @@ def next_step(command: str, *words: object) -> str:
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
-    """Yield the command that adds missing evidence; nothing if no entry lacks it, or without a file or a corpus."""
+    """Yield the command that adds missing evidence, if an entry lacks evidence, and a file and a corpus are given."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
         text = f"choose the evidence for {counted(lacking, 'question')} without any"
@@ -232,7 +232,7 @@ def user_name() -> str:
 
 
 class Model:
-    """Builds the config's ``llm`` with any prompt of the config, and computes replies, cached in a folder.
+    """The config's ``llm``, with any prompt of the config; replies are cached in a folder.
 
     The config's budget limits the calls.
     """

@@ -15,14 +15,17 @@ from ragsweep_golden.sets.entries import as_label
 from ragsweep_golden.sets.files import record_change, write_rows
 
 _ABOUT = """List the labels that a change of the corpus moved, edited, deleted or made ambiguous; out=FILE writes the
-set with the unambiguous repairs. Exit status: 0 no label needs a person, 1 some do, 2 bad input."""
+set with the unambiguous repairs. Exit status: 0 no label needs manual repair, 1 some do, 2 bad input."""
 
 _WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the current corpus; old=CORPUS, the corpus
 for which the labels were written (needed for short anchors and whole documents); out=FILE"""
 
 
 def verify(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden verify``; return 1 if labels need a person, else 0. Raises RagsweepError for bad input."""
+    """Run ``ragsweep golden verify``; return 1 if a label needs manual repair, else 0.
+
+    Raises RagsweepError for bad input.
+    """
     parser = words_parser("verify", _ABOUT, _WORDS)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     options, inputs = read_inputs(parser, arguments)
@@ -37,7 +40,7 @@ def verify(arguments: Sequence[str]) -> int:
             write_rows(out, given.entries)
     counts = Counter((change.kind, change.new is not None) for change in found.changes)
     rows = [[kind, f"{counts[kind, True]:,}", f"{counts[kind, False]:,}"] for kind in KINDS]
-    table = Table(["labels", ">repaired", ">need a person"], rows)
+    table = Table(["labels", ">repaired", ">need manual repair"], rows)
     places = {question.id: question.where for question in given.questions}
     section = Section([table, lines(_changes(found, places)), paragraphs("RESULT", _result(found, values["out"]))])
     facts = _facts(found, places, {"before": old.digest if old else None, "after": corpus.digest})
@@ -77,6 +80,6 @@ def _result(found: Verification, out: str | None) -> Statement:
     left = sum(change.new is None for change in found.changes)
     sure, untouched = len(found.changes) - left, found.labels - len(found.changes)
     written = f"; written to {out}" if out else "; out=FILE writes the repairs" if sure else ""
-    needing = f"{left:,} {'needs' if left == 1 else 'need'} a person"
+    needing = f"{left:,} {'needs' if left == 1 else 'need'} manual repair"
     text = f"{counted(found.labels, 'label')}: {untouched:,} unchanged, {sure:,} repaired, {needing}{written}."
     return Statement("", text, {"labels": found.labels, "unchanged": untouched, "repaired": sure, "left": left})

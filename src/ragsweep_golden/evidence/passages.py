@@ -22,7 +22,7 @@ _EDGE = ""  # stands for the beginning and the end of a document among its words
 
 
 class Common(NamedTuple):
-    """How many words around an anchor match in two texts: within the anchor's sentence, and in total."""
+    """The numbers of words around an anchor that match in two texts: within the anchor's sentence, and in total."""
 
     in_sentence: int
     all: int
@@ -37,7 +37,7 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
-    """Return how many words directly before and after an anchor match in two texts.
+    """Return the numbers of words directly before and after an anchor that match in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
     difference or ``_REACH`` characters from the anchor. The beginning of both documents, or the end of both, counts as
@@ -72,7 +72,7 @@ def sentence_around(text: str, span: Span) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Return the share of the words of two passages that both have in the same order, from 0 to 1; case is ignored.
+    """Return the share of words, from 0 to 1, that two passages have in common in the same order; case is ignored.
 
     Two passages without words have the similarity 1.
     """
@@ -115,6 +115,6 @@ def _words(text: str) -> set[str]:
 
 
 def lexical_overlap(question: str, passage: str, language: str) -> float:
-    """Return the share of the content words of a question that a passage contains; 0 if the question has none."""
+    """Return the share of a question's content words that a passage contains; 0 if it has no content words."""
     asked = content_words(question, language)
     return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0

@@ -32,8 +32,8 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
     The anchor is the shortest quote that occurs exactly once in the text; its start is then None. The quote has at
     least FEWEST_WORDS words, or all words of a shorter text. It is part of the evidence or, if the evidence has fewer
-    words, contains the evidence. Words cut by ``start`` or ``end`` belong to the evidence. If there is no such quote,
-    the anchor is the whole evidence, and its start is returned.
+    words, contains the evidence. Words cut by ``start`` or ``end`` are wholly part of the evidence. If there is no such
+    quote, the anchor is the whole evidence, and its start is returned.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])
@@ -62,8 +62,8 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
     """Return the span of the sentence in a passage that matches a question best by BM25; None if there is no sentence.
 
     ``place`` is the span of the passage in ``text``, and ``code`` is the code of the language. Headings, and sentences
-    of fewer than FEWEST_WORDS words without a full-width stop, count only if there are no others. If no sentence
-    matches, the first is returned.
+    of fewer than FEWEST_WORDS words without a full-width stop, are considered only if the passage has no other
+    sentences. If no sentence matches, the first is returned.
     """
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
@@ -117,7 +117,7 @@ class GivenText(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a text in a corpus: the index of a document, and the start and end there.
+    """The place of a text in a corpus: the index of a document, and the start and end of the text in it.
 
     ``shared`` is the share of the text's words that the place contains, 1 for a verbatim match. ``others`` is the
     number of other documents that contain the text verbatim.
@@ -133,9 +133,9 @@ class Place(NamedTuple):
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
     """Return the place of each text that is found in a corpus; texts that are not found are omitted.
 
-    The place is that of the first verbatim match. Without a verbatim match, and unless the text is ``exact``, the place
-    is the nearest passage, if it contains at least LEAST_SHARED of the text's words. If the document of a text is
-    known, only this document is searched.
+    The place is the first verbatim match. If there is no such match, and the text is not ``exact``, the place is the
+    nearest passage that contains at least LEAST_SHARED of the text's words. If the document of a text is known, only
+    this document is searched.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}

@@ -75,8 +75,8 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     """Return a file in the format of SQuAD 2.0, and the losses; each document is a paragraph with its questions.
 
-    The document of a question is that of its first relevant label, else that of its provenance, else the first document
-    of the corpus that is not blank. Questions about a blank document, or about one that the corpus lacks, are omitted.
+    The document of a question is the document of its first relevant label, else the document of its provenance, else
+    the first document of the corpus that is not blank. Questions about a blank or missing document are omitted.
     """
     notes = Counter[str]()
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -83,17 +83,17 @@ def read_draft(flat: FlatRecord, of_system: Collection[str], known: Container[st
     ``known`` contains the ids of the corpus. Documents that cannot be paired with the passages are dropped, and listed
     in ``left`` as "documents".
 
-    An unknown field, or one with the name but not the fields of a group, is added to the notes if its value is plain
-    (see ``as_note``), and is dropped otherwise. Raises ValueError, with the name of the field, for a value that cannot
-    be read, and for two fields with different values that are mapped to the same field of the entry with equal
-    precedence.
+    An unknown field is added to the notes if its value is plain (see ``as_note``), and is dropped otherwise. A field
+    with the name of a group but without the group's fields is unknown, too. Raises ValueError, with the name of the
+    field, if a value cannot be read, or if two fields with different values are mapped to the same field of the entry
+    with equal precedence.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)
     labels, notes = dict(entry.get("labels") or {}), []
     passages: list[tuple[str, str | None]] = []
     documents: list[str | None] = []
-    others: list[str] = []  # right answers besides the reference; two fields may contribute some
+    others: list[str] = []  # right answers besides the reference, from one or two fields
     for name, value in chosen.items():
         place = "" if name in in_notes else place_of(name)
         is_shown = "evidence" in flat.carried and place in (PASSAGES, "documents")  # the texts around the evidence

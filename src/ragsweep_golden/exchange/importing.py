@@ -84,8 +84,8 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label that an evaluation hides behind a group's field of the same name (such as ``status``), or rejects because
-    results have a column of this name (such as ``source``), moves to the notes.
+    A label is moved to the notes if an evaluation cannot use it, because a group has a field of this name (such as
+    ``status``), or the results have a column of this name (such as ``source``).
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
@@ -152,7 +152,7 @@ def _read_drafts(
     """Return (record, draft) pairs; a record that cannot be read is a fault.
 
     A record without an id gets the hash of its content as id; of several such records with the same content, the first
-    is kept. If it is ambiguous which fields are outputs of a system, the fault is that of the first record.
+    is kept. If it is ambiguous which fields are outputs of a system, the fault refers to the first record.
     """
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:

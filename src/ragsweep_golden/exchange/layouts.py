@@ -226,7 +226,7 @@ LAYOUTS = {
 """Format -> layout; the first that fits a file is used, so layouts with unique fields come first."""
 
 
-_SHOWN = 20  # maximum number of fields in a message: an object may have a field for each question
+_SHOWN = 20  # maximum number of fields that a message lists; an object may have a field per question
 
 
 def recognise(path: Path, columns: Iterable[str]) -> str:

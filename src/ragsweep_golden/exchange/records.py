@@ -66,7 +66,7 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the strings of a list, or the parts of a single string, split at semicolons or, if it has none, at commas.
+    """Return the strings of a list, or a single string split at semicolons (at commas if there is no semicolon).
 
     Raises ValueError for other values.
     """

@@ -48,7 +48,7 @@ def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
     """Test whether a model answers the questions of a set without their evidence; return the outcome of each test.
 
     Only answerable questions with a reference are tested. Without ``ask`` no test runs, and without a corpus the test
-    "without_evidence" does not run; the note of the outcome is the reason.
+    "without_evidence" does not run; the note of the outcome then states the reason.
     """
     if ask is None:
         return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]

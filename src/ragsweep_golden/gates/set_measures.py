@@ -31,7 +31,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, referen
 
 COPIED = 0.8  # a question counts as copied if its passage contains at least this share of the question's content words
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may occur in a question without being given away
+_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may occur in a question that does not reveal it
 
 
 def _breaking(one: Entry, *codes: str) -> str:
@@ -62,7 +62,7 @@ def _coherence(subject: Subject) -> Measured:
 
 
 def language_of(entry: Entry) -> str:
-    """Return the language code of an entry: its ``language`` if in LANGUAGES, else that of its question, else "en"."""
+    """Return an entry's language code: its ``language`` if known, else the language of its question, else "en"."""
     given = str(entry.get("language") or "")
     return given if given in LANGUAGES else detect_language(entry["question"]) or "en"
 
@@ -95,9 +95,9 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 def _ambiguous(subject: Subject) -> Measured:
     """Return the share of answerable entries whose question is also answered by a chunk outside the evidence.
 
-    Only entries with an answer, with evidence that is found, and with content words in the question are judged. A chunk
-    counts if it does not overlap the evidence, contains every line of the answer, and contains at least the share
-    COPIED of the question's content words. The first such chunk is named by its document and its first words.
+    Only entries with an answer, with evidence that is found, and with content words in the question are judged. The
+    chunk must not overlap the evidence. It must contain every line of the answer, and at least the share COPIED of the
+    question's content words. The first such chunk is named by its document and its first words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}

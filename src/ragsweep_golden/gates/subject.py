@@ -141,8 +141,8 @@ class Fault(NamedTuple):
 class Measured:
     """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound.
 
-    ``each``, for a gate whose threshold applies to single questions, lists a (value, fault) pair for each question; the
-    fault counts only if the value does not meet the threshold.
+    If the threshold of the gate applies to single questions, ``each`` lists a (value, fault) pair for each question.
+    The fault counts only if the value does not meet the threshold.
     """
 
     value: float

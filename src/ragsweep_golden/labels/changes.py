@@ -1,4 +1,4 @@
-"""Find labels whose passages a change of the corpus moved, edited, deleted or made ambiguous; repair the clear cases.
+"""Find labels whose passages a change of the corpus moved, edited, deleted or made ambiguous; repair the clear ones.
 
 A label names a document and an anchor, which quotes the passage; without an anchor, it stands for the whole document. A
 passage is identified by its anchor and, if the old corpus is given, by the words around the anchor. A text that differs
@@ -38,8 +38,8 @@ class LabelChange(NamedTuple):
 class Verification(NamedTuple):
     """The number of labels, and the changes of the invalid labels, in question order.
 
-    ``renumbered`` maps each label that is valid except for its start (the text was re-encoded) to the label with the
-    new start.
+    ``renumbered`` maps labels to labels with a new start. These labels are valid except for the start, which changes
+    when the text is re-encoded.
     """
 
     labels: int
@@ -73,7 +73,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 
 
 def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]) -> Iterator[LabelChange]:
-    """Yield the changes of a question's labels; a label is not moved to the place of another, whatever its grade."""
+    """Yield the changes of a question's labels; no label is moved to the place of another label, whatever its grade."""
     moving = {label for label in question.evidence if (change := found[label]) and change.kind and change.new}
     staying = [label for label in question.evidence if label not in moving]  # valid, re-encoded or without a repair
     taken = {replace((change and change.new) or label, grade=1.0) for label in staying for change in [found[label]]}
@@ -126,10 +126,10 @@ class _Verifier:
     def _by_anchor(self, label: Evidence, anchor: str, here: list[DocumentSpan]) -> LabelChange:
         """Return the change of a label found only by its anchor; repair the label if the anchor has only one place.
 
-        ``here`` lists the anchor's places in the label's document. Other documents count only if ``here`` is empty. An
-        anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore not
-        repaired if the anchor also occurs in another document, or if its only place is in another document named by a
-        label.
+        ``here`` lists the anchor's places in the label's document. Other documents are searched only if ``here`` is
+        empty. An anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore
+        not repaired if the anchor also occurs in another document, or if its only place is in another document named by
+        a label.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -176,9 +176,9 @@ class _Verifier:
     def _score(self, place: DocumentSpan, origin: _Origin, label: Evidence) -> Common:
         """Return how many words around an anchor are equal at a place in the new corpus and at ``origin``.
 
-        If these words and those of the anchor are too few to identify the passage, return NOTHING. A place in the
-        label's document still counts if it begins at the label's start and a word beside the anchor is equal, or if it
-        lies in a similar sentence.
+        Return NOTHING if the words of the anchor and the equal words are too few to identify the passage. Fewer words
+        suffice in the label's document if the place begins at the label's start and a word beside the anchor is equal,
+        or if the place is in a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all
@@ -234,9 +234,9 @@ def repair(
 ) -> None:
     """Repair entries in place: their labels, distractors, provenance and corpus digest.
 
-    The repair of a label is recorded in ``audit.reviews``, unless only the start changes (the text was re-encoded). If
-    an entry has a corpus digest, it becomes that of ``corpus``, unless a person must still decide about one of the
-    entry's labels.
+    The repair of a label is recorded in ``audit.reviews``, unless only the start changes (the text was re-encoded). The
+    corpus digest of an entry, if it has one, becomes the digest of ``corpus``, unless a person must still decide on one
+    of the entry's labels.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}

@@ -76,7 +76,7 @@ def text_of(corpus: Corpus | None, document: str) -> str | None:
 
 
 def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:
-    """Return the documents of ``corpus`` that ``other`` lacks or has with another text; all if ``other`` is None."""
+    """Return the documents of ``corpus`` that are missing or different in ``other``; all if ``other`` is None."""
     pairs = zip(corpus.ids, corpus.texts, strict=True)
     return [SearchableText(name, text, composed(text)) for name, text in pairs if text_of(other, name) != text]
 

@@ -1,9 +1,9 @@
 """Record human judgements in a journal next to the golden file, and merge them into the golden file.
 
 Each line of the journal is a judgement, or undoes an earlier judgement. A judgement has the id of its entry and, if it
-is about a passage, the judged evidence, so the merge needs only the journal and the golden file. A judgement whose id
-is already in the golden file is not merged again: a process may be killed between writing the golden file and emptying
-the journal.
+is about a passage, the judged evidence, so the merge needs only the journal and the golden file. A judgement is not
+merged again if its id is already in the golden file, because a process may be killed between writing the golden file
+and emptying the journal.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ Judgement = Mapping[str, Any]
 class Journal:
     """The journal of the judgements that are not yet in the golden file; only one process at a time can open it.
 
-    Raises InputError if another process has it open.
+    Raises InputError if another process has opened the journal.
     """
 
     def __init__(self, golden: Path) -> None:

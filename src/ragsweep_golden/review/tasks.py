@@ -47,8 +47,8 @@ def _asked(entry: Entry) -> dict[str, Any]:
 def _passage(entry: Entry, corpus: Corpus | None) -> str:
     """Return the passage of an entry if it contains all relevant evidence, else the text around all of this evidence.
 
-    Without a corpus, return the passage, followed by the quotes that it lacks. A single quote that begins before or
-    ends after the passage is not lacking.
+    Without a corpus, return the passage, followed by the quotes that it does not contain. If the evidence has only one
+    quote, the passage is assumed to contain the quote.
     """
     passage = value(entry, "content", "passage") or ""
     quoted = [one for one in relevant_evidence(entry) if one.get("anchor")]

@@ -72,7 +72,7 @@ def value(entry: Entry, group: str, name: str) -> Any:
 
 
 def is_rejected(entry: Entry) -> bool:
-    """Return whether the validation status of an entry is "rejected", which a build or a reviewer sets."""
+    """Return whether a build or a reviewer has rejected an entry: its validation status is "rejected"."""
     return bool(value(entry, "validation", "status") == REJECTED)
 
 

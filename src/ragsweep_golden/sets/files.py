@@ -155,7 +155,7 @@ def version_facts(golden: Path, digest: str) -> dict[str, Any]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return a line of text on the version of a golden file; ``facts`` are those of ``version_facts``."""
+    """Return a line of text on the version of a golden file; ``facts`` are from ``version_facts``."""
     digest, recorded = facts["digest"][:_DIGITS], facts["recorded"]
     if recorded is None:
         return f"digest {digest}, no changes recorded"
@@ -177,7 +177,7 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
     """Return the differences between two versions of a golden set, by question id, as a dict for JSON.
 
     ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` gives their lengths. A
-    question counts as renamed if its id is missing in ``after``, and a new id there has the same text.
+    question counts as renamed if its id is missing in ``after``, and a question with a new id has the same text.
     """
     old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}
     same_text = defaultdict(list)

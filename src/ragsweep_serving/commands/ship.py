@@ -152,7 +152,7 @@ def _files(
 ) -> tuple[ModelFiles, Mapping[str, str]]:
     """Write the bundle to a folder; return the model's files and tags.
 
-    ``at`` holds the name by which commands find the config, and the folder of its ledger. ``names`` is as in
+    ``at`` contains the name by which commands find the config, and the folder of its ledger. ``names`` is as in
     `write_reference`.
     """
     result, (reference, path) = found.result, at
