@@ -97,7 +97,8 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because the
         machine was [doing other work](measurements.md#scale).""",
         f"""One process embeds a corpus and builds its index. `compute=ray` divides the embedding among workers:
-        {cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured.""",
+        {cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more workers were not
+        measured.""",
         "MB, GB and TB are decimal.",
     ):
         yield _filled(point, "- ")
@@ -143,7 +144,7 @@ def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], price
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
         """*Disk* does not include the file of vectors above; databases store a second copy, which is included.
-        *Memory to search* is the memory of the process or server + the page cache, which workers share.
+        *Memory to search* is the memory of the process or server, plus the page cache. Workers share the page cache.
         With less memory, searches read from the disk. *Hours to build* do not include embedding. Qdrant was not
         measured."""
     )

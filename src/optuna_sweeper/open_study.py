@@ -78,7 +78,7 @@ def _draw(study: Any, trial: Any) -> tuple[int, bool]:
 
 
 def _is_point(plan: StudyPlan, trial: Any) -> bool:
-    """Return whether a trial has a value for every parameter, which is true of drawn trials and of trial 0."""
+    """Return whether a trial has a value for every parameter; this is true of drawn trials and of trial 0."""
     attributes = trial.user_attrs
     if OVERRIDES not in attributes:
         return EVALUATION in attributes or TWIN in attributes

@@ -219,7 +219,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def find_text(text: str, domain: Categorical | Numeric) -> str | None:
-    """Return a value as spelled in a domain that is not continuous (``1`` for ``1.0``); None if it is outside."""
+    """Return a value as spelled in a domain that is not continuous (``1`` for ``1.0``); None if the domain lacks it."""
     if isinstance(domain, Categorical) and text in domain.values:
         return text
     value = parse_value(text)

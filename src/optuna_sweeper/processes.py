@@ -101,7 +101,7 @@ class Liveness(ABC, Generic[Work]):
     def start(self) -> bool:
         """Start heartbeats and return True; return False if they are already running.
 
-        The heartbeats end when ``stop`` is called, or when nothing refers to this object any longer.
+        The heartbeats end when ``stop`` is called, or when this object is deleted.
         """
         if self._stop:
             return False

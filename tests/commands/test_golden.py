@@ -100,22 +100,28 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
     [
         (["gate"], 'no command "gate"; did you mean "gates"'),
         (["gates"], "specify the golden file"),
-        (["gates", "a.jsonl", "b.jsonl"], "only one of a.jsonl, b.jsonl can be given"),
+        (["gates", "a.jsonl", "b.jsonl"], "needs one file, got a.jsonl, b.jsonl; write settings"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
         (["gates", "golden.jsonl", "~gates.G1-1"], "gates.G1-1: is missing; to omit a gate, list the others in a "),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
-        (["gates", "golden.jsonl", "old=pages"], "old=pages: golden gates does not read it, only golden verify; "),
+        (["gates", "golden.jsonl", "old=pages"], "old=pages: is not used by golden gates, only by golden verify; "),
         (
             ["partition", "golden.jsonl", "seed=3"],
-            "seed=3: golden partition does not read it, only golden build, golden e",
+            "seed=3: is not used by golden partition, only by golden build, golden e",
         ),
         (["verify", "golden.jsonl"], "specify the documents"),
         (["verify", "corpus=pages"], "specify the golden file"),
-        (["verify", "golden.jsonl", "chunker.size=9"], "chunker.size=9: golden verify does not read it, only golden "),
-        (["add", "golden.jsonl", "Why?", "embedder=minilm"], "embedder=minilm: golden add does not read it, only gold"),
-        (["check", "golden.jsonl", "dataset=squad"], "dataset=squad: golden check does not read it, only golden "),
-        (["verify", "golden.jsonl", "corpus=pages", "strata.fewest=2"], "strata.fewest=2: golden verify does not read"),
-        (["export", "golden.jsonl", "prompt@answer_prompt=default"], "only golden gates; remove it"),
+        (["verify", "golden.jsonl", "chunker.size=9"], "chunker.size=9: is not used by golden verify, only by golden "),
+        (
+            ["add", "golden.jsonl", "Why?", "embedder=minilm"],
+            "embedder=minilm: is not used by golden add, only by gold",
+        ),
+        (["check", "golden.jsonl", "dataset=squad"], "dataset=squad: is not used by golden check, only by golden "),
+        (
+            ["verify", "golden.jsonl", "corpus=pages", "strata.fewest=2"],
+            "strata.fewest=2: is not used by golden verify",
+        ),
+        (["export", "golden.jsonl", "prompt@answer_prompt=default"], "only by golden gates; remove it"),
     ],
 )
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:

@@ -95,7 +95,7 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     mini = ["--mini", str(folder / "mini.jsonl")]
     cases = {
         "cccc: has a different golden set": ["aaaa", "cccc"],
-        "specify it with --golden": ["aaaa", *mini],
+        "specify the file with --golden": ["aaaa", *mini],
         "--share needs --mini": ["aaaa", "--share", ".3"],
         "--critical needs --mini": ["aaaa", "--critical", str(golden)],
         "--golden needs --mini": ["aaaa", "--golden", str(golden)],

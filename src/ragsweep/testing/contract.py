@@ -106,7 +106,7 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
 
 
 class RankingContract(Contract, ABC):
-    """Contract tests for a part that builds an index of chunks, which are texts or vectors, and ranks the chunks."""
+    """Contract tests for a part that builds an index of chunks (texts or vectors) and ranks the chunks."""
 
     part: Any
 

@@ -213,7 +213,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
     ("nothing to compare with", replace(_ASKED, references=(), keywords=()), Answer("The red mat"), _BOTH),
     ("conversational", _CHAT, Answer("You are welcome."), ()),
 )
-"""Each row holds the kind of answer, the question, the answer, and the passages in the answer's context."""
+"""Each row contains the kind of answer, the question, the answer, and the passages in the answer's context."""
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:

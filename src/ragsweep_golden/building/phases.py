@@ -73,7 +73,7 @@ class PhaseFiles:
             lines = path.read_text("utf-8").removesuffix("\n").split("\n") if path.exists() else ["{}"]
             first, *rows = map(json.loads, lines)
         except ValueError:
-            raise InputError(f"{path}: damaged; delete it, and the same command computes the phase again") from None
+            raise InputError(f"{path}: damaged; delete it, and repeat the command to compute the phase again") from None
         if not (kept := first == head):
             rows = compute()
             write_rows(path, [{**head, "whole": self._is_whole()}, *rows])

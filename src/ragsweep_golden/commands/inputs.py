@@ -77,7 +77,7 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
     settings = [word for word in options.words if "=" in word or re.match("~[^/]", word)]
     files = [word for word in options.words if word not in settings]
     if len(files) > 1:
-        raise ConfigError(f"golden {command}: only one of {', '.join(files)} can be given; settings are KEY=VALUE")
+        raise ConfigError(f"golden {command}: needs one file, got {', '.join(files)}; write settings as KEY=VALUE")
     return options, Inputs(command, settings, files[0] if files else None)
 
 
@@ -94,7 +94,7 @@ def _check_read(command: str, overrides: Sequence[str]) -> None:
         key = word.partition("=")[0].lstrip("+~").rpartition("@")[2].partition(".")[0]
         if command not in _READ_BY.get(key, (command,)):
             readers = ", ".join(f"golden {name}" for name in _READ_BY[key])
-            raise ConfigError(f"{word}: golden {command} does not read it, only {readers}; remove it")
+            raise ConfigError(f"{word}: is not used by golden {command}, only by {readers}; remove it")
 
 
 def _check_shapes(values: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     check_outputs([options.mini], options.golden, options.critical)
     options.share = _SHARE if options.share is None else options.share
     if options.mini and not options.golden:
-        raise ConfigError("golden items: --mini copies lines of the golden file; specify it with --golden FILE")
+        raise ConfigError("golden items: --mini copies lines of the golden file; specify the file with --golden FILE")
     if not 0 < options.share < 1:
         raise ConfigError(f"golden items: --share must be above 0 and below 1, got {options.share:g}")
     return options

@@ -119,8 +119,8 @@ SHOWN = 10  # maximum number of passages listed in the terminal
 MOST_CONFIGS = 3  # maximum number of configs named for a passage
 LONGEST = 60  # maximum number of characters of a question in the list
 
-_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged chunks by impact: the
-largest change in the nDCG difference between two configs on the question that would result if the chunk were judged
+_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged chunks by impact. The
+impact is the largest change in the difference between two configs' nDCG on the question if the chunk is judged
 relevant. The file is the input of ragsweep golden review."""
 _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), depth=10 (chunks of each config)"
 
@@ -210,7 +210,7 @@ def _blocks(
     counts = {"judged": pooled.judged, "chunks": pooled.chunks}
     yield lines(Statement("judged", f"judged@{values['depth']}: {share} % of {what}", counts))
     if cut := [name for name, one in retrieved.items() if not one.whole]:
-        way = "with the sweep's corpus in its place, ragsweep run ... rerun=true recomputes the rankings"
+        way = "restore the sweep's corpus, and repeat its command with rerun=true to recompute the rankings"
         text = f"only the contexts of {', '.join(cut)} are available; {way}"
         yield lines(Statement("note", text, {"configs": cut}))
     if pooled.holes:

@@ -80,7 +80,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if not 0 <= options.trace_sample <= 1:
         raise ConfigError(f"--trace-sample: must be a share from 0 to 1, got {options.trace_sample}")
     if options.unless_worse and not options.alias:
-        raise ConfigError("--unless-worse: guards an alias, but none is given; add --alias NAME")
+        raise ConfigError("--unless-worse: needs an alias to guard; add --alias NAME")
     if not re.fullmatch(r" *[\w.-][\w .-]*", options.name):
         way = 'use letters, digits, spaces, "-", "_" and ".", not only spaces'
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')
@@ -138,7 +138,7 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
         baseline = find_run(path, before)
     if baseline is None or baseline.result.run.signature != champion.tags.get(SIGNATURE):
         fact = f"{champion.uri}: was evaluated as {before}, which is not in {path}"
-        raise InputError(f"{fact}; specify the ledger of both with --path, or evaluate both in one")
+        raise InputError(f"{fact}; specify the ledger of both configs with --path, or evaluate both in one store")
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
     try:
         options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
