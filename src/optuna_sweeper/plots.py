@@ -10,7 +10,7 @@ from typing import Any
 MOST_PANELS = 12
 """Maximum number of parameters in the slice and parallel plots; the most important parameters are shown."""
 MOST_PAIRS = 3
-"""Maximum number of parameters in the contour plot, which has a panel for each pair of them."""
+"""Maximum number of parameters in the contour plot; the plot has a panel for each pair of parameters."""
 ROW = 6
 """Number of panels per row."""
 LONGEST = 24

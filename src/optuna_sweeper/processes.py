@@ -66,7 +66,7 @@ def _started(process: int) -> str | None:
 
 
 class Liveness(ABC, Generic[Work]):
-    """Claims of processes on pieces of work, in a store, such as a database, that all these processes can reach.
+    """Claims of processes on pieces of work, recorded in a store that all the processes can reach, such as a database.
 
     A claim ends when it is released, or when its process dies. Each store has its own instance of this class. The
     instance's thread sends this process's heartbeats to that store only, so a locked database does not delay the

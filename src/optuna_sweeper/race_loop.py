@@ -36,7 +36,7 @@ class Race(Protocol):
         """The config key for the end of a rung, for launchers that start jobs from overrides."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung; its dropped jobs are those that were dropped before an interruption."""
+        """Return the first rung, with the jobs that were dropped before an interruption."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
         """Return the next rung, after the rung that ends at ``until``.

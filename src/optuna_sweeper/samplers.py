@@ -51,7 +51,7 @@ def seed_of(study: int, draw: int) -> int:
 def seeded_sampler(
     settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]], is_point: Callable[[Any], bool]
 ) -> Any:
-    """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
+    """Return a study's sampler: it creates a seeded sampler of the configured kind for each trial.
 
     A single sampler for the whole study would lose its state at the end of its process, whereas a new sampler reads
     all earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
@@ -89,7 +89,7 @@ def seeded_sampler(
 
         def after_trial(self, study: Any, trial: Any, state: Any, values: Sequence[float] | None) -> None:
             sampler = self._samplers.pop(trial.number, None)
-            # brute_force calls study.stop at the end, which only works inside ``optimize``
+            # brute_force calls study.stop at the end, but this only works inside ``optimize``
             if sampler is not None and name != BRUTE_FORCE:
                 sampler.after_trial(study, trial, state, values)
 

@@ -51,7 +51,7 @@ class Space:
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
 
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-        """Split a config's values into those in the space, as typed in an override, and those outside it.
+        """Split a config's values into values in the space, as typed in an override, and values outside the space.
 
         A parameter that does not exist, or depends on a value outside the space, is in neither mapping. A missing value
         counts as null.
@@ -167,7 +167,7 @@ def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...
 
 
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
-    """Read the space from ``params`` and the overrides ``typed`` on the command line, which take precedence.
+    """Read the space from ``params`` and from the overrides ``typed`` on the command line; ``typed`` takes precedence.
 
     Raises HydraException for malformed ``params`` or sweeps, a condition on an unknown value or on a parent that is
     unknown, continuous or logarithmic, and a cycle of conditions.

@@ -43,7 +43,7 @@ class Storage:
 
 
 def is_postgresql(url: object) -> bool:
-    """Return whether a URL names a PostgreSQL database, which other machines can reach."""
+    """Return whether a URL names a PostgreSQL database (reachable from other machines)."""
     return str(url).partition("://")[0].partition("+")[0] == _SCHEME
 
 
@@ -128,7 +128,7 @@ def _advisory_lock(engine: Any) -> Iterator[None]:
     from sqlalchemy.exc import OperationalError
 
     key = {"key": zlib.crc32(b"ragsweep-optuna")}
-    # Not in a transaction, which would be idle while the lock is held.
+    # Not in a transaction: it would be idle while the lock is held.
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SET lock_timeout = '{PATIENCE:g}s'"))
         try:

@@ -105,7 +105,7 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, including those of dead processes; return them in job order.
+        """Claim up to ``most`` trials for this process, including trials of dead processes; return them in job order.
 
         The last attempt at a trial is in a batch of its own, so that another crash can be attributed to this trial.
         Return [] if there is no trial to run.

@@ -193,7 +193,7 @@ def is_charged(trial: Any) -> bool:
 
 
 def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
-    """Report the outcome of a running trial to Optuna, which ends the trial."""
+    """Report the outcome of a running trial to Optuna, and thereby end the trial."""
     from optuna.trial import TrialState
 
     if outcome.cost:

@@ -65,7 +65,7 @@ def write_bundle(
 
 
 def read_manifest(folder: Path, names: Collection[str] | None) -> dict[str, Any]:
-    """Return the manifest of a bundle, after verifying the digests of all its files, or of those in ``names``.
+    """Return the manifest of a bundle, after verifying the digests of all its files, or of the files in ``names``.
 
     Raises InputError for a folder that is not a bundle, has a different format, or has changed since it was shipped.
     """

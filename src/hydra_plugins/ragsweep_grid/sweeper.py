@@ -1,4 +1,4 @@
-"""The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper, extended with cases, which are lists of overrides."""
+"""The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper, extended with cases (lists of overrides)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

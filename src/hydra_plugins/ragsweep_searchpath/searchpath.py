@@ -42,11 +42,11 @@ class SweepsSource(ConfigSource):
         )
 
     def is_group(self, config_path: str) -> bool:
-        """Return whether the path is that of the group ``sweeps`` or of the root."""
+        """Return whether the path is the group ``sweeps`` or the root."""
         return config_path in ("", GROUP)
 
     def is_config(self, config_path: str) -> bool:
-        """Return whether the path is that of an existing sweep, ``sweeps/NAME``."""
+        """Return whether the path is an existing sweep, ``sweeps/NAME``."""
         return config_path.startswith(f"{GROUP}/") and self._file(config_path).is_file()
 
     def available(self) -> bool:

@@ -134,7 +134,7 @@ class RankingContract(Contract, ABC):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
-        """Check that the result of an empty batch has no rows, but as many columns as the depth."""
+        """Check that the result of an empty batch has no rows, and a number of columns equal to the depth."""
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:

@@ -15,7 +15,7 @@ class DatasetContract(Contract):
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Check that there are documents and questions, and that their ids, which identify results, are unique."""
+        """Check that there are documents and questions, and that their ids are unique, because results refer to ids."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]
@@ -29,6 +29,6 @@ class DatasetContract(Contract):
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Check that a second reading gives equal digests of the corpus and golden set, which identify results."""
+        """Check that a second reading gives equal digests of corpus and golden set; digests identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

@@ -42,7 +42,7 @@ class VectorIndexContract(RankingContract):
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:
-        """Check that read-only vectors, such as those of a memory-mapped file, give the same rankings."""
+        """Check that read-only vectors, such as the vectors of a memory-mapped file, give the same rankings."""
         part, vectors = self.part(), self.chunks()
         vectors.flags.writeable = False
         rankings = part.search(part.build(vectors), vectors, self.queries(), 10)

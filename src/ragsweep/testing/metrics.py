@@ -115,7 +115,7 @@ class MetricContract(Contract):
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
     def test_a_metric_that_needs_evidence_has_no_value_without_it(self) -> None:
-        """Check that the values of the last three questions of ``example``, which lack relevant evidence, are NaN."""
+        """Check that the last three questions of ``example``, without relevant evidence, have the value NaN."""
         if "evidence" in self.metric.needs:
             values = self.metric.score(example()).values[-3:]
             assert np.isnan(values).all(), "a question without relevant evidence has a value; use score_with_evidence"
@@ -217,7 +217,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:
-    """Return a view of the questions and answers in `ROWS`, which are of many kinds.
+    """Return a view of the questions and answers in `ROWS`.
 
     Args:
         order: Indices in `ROWS` of the questions in the view, in order; None for all questions.

@@ -169,7 +169,7 @@ class ModelAsker:
             yield from ((chunk, language, item) for item in self._read(answer, needed))
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the complete items among the first A_CHUNK items of a reply, which must contain a JSON array.
+        """Return the complete items among the first A_CHUNK items of the JSON array in a reply.
 
         An item is complete if it is an object in which every ``needed`` field is a string that is not blank. A failed
         call, a reply without a JSON array, and each incomplete item are counted in ``faults``.

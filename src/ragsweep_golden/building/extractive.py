@@ -206,7 +206,7 @@ _NO_SUBJECT = {
     "fr": re.compile(alternatives("fr", "no_subjects")),
 }
 _NAMED_BY_PAGE = re.compile(r"\bthe (?=[a-z])")
-"""Matches the start of a definite noun phrase such as "the line", which only the topic of the page may explain."""
+"""Matches the start of a definite noun phrase such as "the line": its referent may be clear only from the page."""
 _NO_CLAUSE = re.compile(r" (?:if|when|once|whenever) (?:not |\w+ly )?(?:\w+(?:ed|ing)|set|given|known|used|run)\b")
 """Matches a condition without a subject, such as "when set to all"."""
 
@@ -214,7 +214,7 @@ _NARRATED = re.compile(
     r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"
     r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]|\ben \d{3,4}\b"
 )
-"""Matches verbs in a past tense and other signs of a narrative in French, which states events instead of rules."""
+"""Matches verbs in a past tense and other signs of a French narrative: a narrative states events, not rules."""
 _OF_HEADINGS = ("how", "heading", "difference")  # patterns whose answers are whole sentences
 
 

@@ -127,7 +127,7 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, settings: BuildSettings, asker: ModelAsker | None) -> list[Draft]:
-    """Return drafts of answerable questions: first those by the model, if there is one, then those made by rule.
+    """Return drafts of answerable questions: first by the model, if there is one, then by rule.
 
     Drafts made by rule are kept only if they are specific (see ``specific``). Drafts with a question of fewer than
     SHORTEST_QUESTION or an answer of fewer than SHORTEST_ANSWER characters are dropped. Of drafts with the same
@@ -165,7 +165,7 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 def ask_unanswerable(
     sources: Sources, documents: Documents, made: Sequence[Draft], settings: BuildSettings, asker: ModelAsker | None
 ) -> list[Draft]:
-    """Return drafts of unanswerable questions: first those by the model, if there is one, then those made by rule.
+    """Return drafts of unanswerable questions: first by the model, if there is one, then by rule.
 
     The rules use sentences, templates, and the drafts in ``made`` that are made by rule. Of drafts with the same
     question, ignoring case, the first is kept.

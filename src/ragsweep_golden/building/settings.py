@@ -1,4 +1,4 @@
-"""Read and check the settings of ``ragsweep golden build``, which are in conf/golden.yaml."""
+"""Read and check the settings of ``ragsweep golden build`` (see conf/golden.yaml)."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -141,7 +141,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return a gold entry for a question, with the evidence ``passage``, which ``who`` chose; ``answer`` may be ""."""
+    """Return a gold entry for a question, with the evidence ``passage`` chosen by ``who``; ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()

@@ -45,7 +45,7 @@ def check(arguments: Sequence[str]) -> int:
         digest = None
     places = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[|row )?(\d+)", fault) for fault in faults.found}
     if not all(places.values()):
-        raise InputError("\n".join(places))  # an unreadable file, which both readers report
+        raise InputError("\n".join(places))  # both readers report an unreadable file
     found = sorted((int(place[1]), fault) for fault, place in places.items() if place)
     mix = compare_mix([as_entry(question) for question in raw.questions], wanted) if wanted else []
     labels = sum(len(question.evidence) for question in raw.questions)

@@ -268,7 +268,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
 
 
 def _traced_question(inputs: Any) -> str:
-    """Return a trace's question; "" for unreadable inputs, which are not errors, because traces cannot be corrected."""
+    """Return a trace's question; "" for unreadable inputs (not an error, because a trace cannot be corrected)."""
     try:
         return find_question(inputs)
     except ValueError:

@@ -125,7 +125,7 @@ class Inputs:
         _check_read(command, given)
         named = {word.partition("=")[0].removeprefix("+") for word in given}
         if "llm" in named and "embedder" not in named:
-            given.append("~metrics.semantic_similarity")  # llm= adds this metric, which needs an embedder
+            given.append("~metrics.semantic_similarity")  # llm= adds this metric, but it needs an embedder
         self.command, self.file, self.builder = command, file, Builder()
         self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), given).values
         _check_shapes(self.values)

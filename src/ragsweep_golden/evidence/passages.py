@@ -18,7 +18,7 @@ SENTENCE_END = re.compile(r"[.!?\u0589\u061f\u06d4\u0964]\s+|[\u3002\uff01\uff1f
 SHORTEST_WORD = 4  # minimum length in characters of the words that ``keyword_coverage`` compares
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
 _REACH = 200  # number of characters on either side of an anchor that are compared
-_EDGE = ""  # stands for the beginning and the end of a document among its words
+_EDGE = ""  # represents the beginning and the end of a document among its words
 
 
 class Common(NamedTuple):

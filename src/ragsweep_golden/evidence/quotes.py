@@ -51,7 +51,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     for length in lengths:
         low, high = sorted((first, last - length))
         quotes = [quote(n, n + length) for n in range(max(low, 0), min(high, count - length) + 1)]
-        # of quotes of equal length, first try the one that a chunker is least likely to cut
+        # among quotes of equal length, first try the quote that a chunker is least likely to cut
         for one in sorted(quotes, key=lambda one: len(_BREAK.findall(one))):
             if word_count(one) >= enough and len(resolve(text, one)) == 1:
                 return " ".join(one.split()), None
@@ -75,7 +75,7 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
 
 
 def is_heading(sentence: str) -> bool:
-    """Return whether a sentence is a Markdown heading, which may resemble a question, but does not answer it."""
+    """Return whether a sentence is a Markdown heading: a heading may resemble a question, but does not answer it."""
     return _HEADING.fullmatch(sentence.strip()) is not None
 
 

@@ -25,7 +25,7 @@ _NESTED = ("labels", *GROUPS)
 _OBJECTS = ("history", "evidence", *_NESTED)
 _OUTPUTS: Sequence[str] = FIELD_NAMES["records"]["outputs"]
 _NO_ANSWER = ["No Answer Present."]  # the answers of an unanswerable question in MS MARCO
-_TEXTS = ("text", "input_text", "output_text")  # types of text parts; the others are those of OpenAI's Responses API
+_TEXTS = ("text", "input_text", "output_text")  # types of text parts; the others are from OpenAI's Responses API
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 
@@ -138,7 +138,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str], known: Container[st
 
 
 def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return the fields to read, the names of those to add to the notes, and the names of the dropped fields.
+    """Return the fields to read, the names of the fields to add to the notes, and the names of the dropped fields.
 
     Of several fields that are mapped to the same field of an entry, the one with the best rank in RANKED is read.
     Raises ValueError if another has the same rank but a different value.

@@ -30,7 +30,7 @@ class Imported:
     near: int = 0  # number of texts located in the nearest passage
     unfound: list[tuple[str, str]] = field(default_factory=list)  # (question id, text) of each text that is not found
     gold: int = 0  # number of entries that were gold in the source
-    repeated: int = 0  # number of duplicate records, which are dropped
+    repeated: int = 0  # number of duplicate records (dropped)
     notes: tuple[str, ...] = ()  # notes on the encoding of the file
 
 

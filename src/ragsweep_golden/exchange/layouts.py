@@ -260,7 +260,7 @@ COLUMNS = {
 
 
 def layout_of_columns(columns: Mapping[str, str]) -> Layout:
-    """Return the layout for ``columns``, which maps a role to the name or the path of a field (``inputs.question``).
+    """Return the layout for ``columns``: a mapping of roles to names or paths of fields (``inputs.question``).
 
     Raises ConfigError if no field has the role of the question.
     """

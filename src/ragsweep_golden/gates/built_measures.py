@@ -34,7 +34,7 @@ _NO_QUESTION = "the set has no question of the kind that this gate measures; add
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
-    """Return each entry's value of a field. Raises NotMeasured if an entry lacks it, or if there are no entries."""
+    """Return each entry's value of a field. Raises NotMeasured if a value is missing, or if there are no entries."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:

@@ -18,7 +18,7 @@ from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
 AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"
-"""Names of profiles. AUTO stands for GENERATED or HAND (see ``choose_profile``); FULL has all gates."""
+"""Names of profiles. AUTO selects GENERATED or HAND (see ``choose_profile``); FULL has all gates."""
 PROFILES = (HAND, GENERATED, FULL)
 
 GATES: Gates = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))

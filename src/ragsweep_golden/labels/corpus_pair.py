@@ -15,7 +15,7 @@ _SUCCESSORS = 3  # maximum number of added documents that are searched for a pas
 
 
 class SearchableText(NamedTuple):
-    """A document: its id, its text, and its text in composed characters, which ``occurrences`` searches first."""
+    """A document: its id, its text, and its text in composed characters (searched first by ``occurrences``)."""
 
     name: str
     text: str
@@ -71,7 +71,7 @@ class CorpusPair:
 
 
 def text_of(corpus: Corpus | None, document: str) -> str | None:
-    """Return the text of a document; None if there is no corpus, or if the corpus lacks the document."""
+    """Return the text of a document; None if there is no corpus, or if the document is not in it."""
     return None if corpus is None or document not in corpus.position else corpus.texts[corpus.position[document]]
 
 

@@ -107,7 +107,7 @@ class Journal:
                 self.close()
 
     def close(self) -> None:
-        """Close the journal; keep its file, which contains the judgements that are not yet in the golden file."""
+        """Close the journal, but keep its file: the judgements in it are not yet in the golden file."""
         self._file.close()
 
 

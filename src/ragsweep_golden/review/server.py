@@ -47,7 +47,7 @@ class ReviewServer(ThreadingHTTPServer):
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
     def undo(self, _: Reply) -> Reply:
-        """Undo the last judgement; return its task, and the task's previous judgement, which takes effect again.
+        """Undo the last judgement; return its task, and the task's previous judgement, which is valid again.
 
         The judgement is None if the task has no previous judgement. If there is nothing to undo, the task is "" and
         the judgement is None.

@@ -56,7 +56,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def check_form(path: Path) -> None:
-    """Raise InputError for a Parquet file, which can be read but not written."""
+    """Raise InputError for a Parquet file, because Parquet can be read but not written."""
     if path.suffix.lower() == ".parquet":
         way = "ragsweep golden verify GOLDEN corpus=FOLDER out=NEW.jsonl converts a golden file"
         raise InputError(f"{path}: Parquet is read, but not written; name a file of JSON lines ({way})")

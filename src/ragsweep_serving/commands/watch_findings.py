@@ -35,7 +35,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, one: Measure) -> Threshold:
-        """Return the threshold with its outcome, which depends on the interval of its measure.
+        """Return the threshold with its outcome, derived from the interval of its measure.
 
         The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of it lies beyond the
         bound, and otherwise undecided.
