@@ -55,9 +55,9 @@ def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
     """Return a description of a study as JSON-compatible values.
 
     An evaluated trial has ``overrides`` and ``job``, the trial's index among the evaluated trials. A duplicate has
-    ``duplicate_of``, the number of the evaluated trial with the same config. A trial with values has ``feasible``,
-    which is false if a constraint is violated, and ``best``, which is true if the trial is feasible, on the Pareto
-    front and not a duplicate. Abandoned trials, and trials that were replaced by another attempt, are omitted.
+    ``duplicate_of``, the number of the evaluated trial with the same config. A trial with values has ``feasible``
+    (false if a constraint is violated) and ``best`` (true for a feasible trial on the Pareto front that is not a
+    duplicate). Abandoned trials, and trials that were replaced by another attempt, are omitted.
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)

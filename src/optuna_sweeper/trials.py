@@ -77,13 +77,14 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
 def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
     """Return the outcome of a trial from its job's result.
 
-    The outcome is a failure if the job failed, if a value is not a finite number, if the number of values differs from
-    the number of objectives, or if a constraint limits a metric that was not measured.
+    A trial fails if its job failed, if a value is not a finite number, if the number of values differs from the number
+    of objectives, or if a constrained metric was not measured.
 
-    A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (a number or such
-    a sequence), ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged``
-    (false: not counted as a trial), ``cost`` (a number, or name -> number) and ``differences`` (the smallest detectable
-    differences, one per value). An exception that a job raises may have the attribute ``cost``.
+    A job returns a number, a sequence with one number per objective, or a mapping. The keys of the mapping are
+    ``values`` (a number or such a sequence), ``reason`` (why a value is not a number), ``measured`` (name -> number,
+    for constraints), ``charged`` (false: not counted as a trial), ``cost`` (a number, or name -> number) and
+    ``differences`` (the smallest detectable differences, one per value). An exception that a job raises may have the
+    attribute ``cost``.
     """
     if job.status != JobStatus.COMPLETED:
         fault = exception_of(job) if job.status != JobStatus.UNKNOWN else None

@@ -19,8 +19,8 @@ _ADVICE = {
 class Contract:
     """The base class of contract tests; subclasses set ``part`` or ``metric``.
 
-    Defining a subclass raises TypeError if the subclass sets ``part`` to an instance in place of a class or method, or
-    ``metric`` to a class in place of an instance.
+    Defining a subclass raises TypeError if ``part`` is an instance instead of a class or method, or if ``metric`` is a
+    class instead of an instance.
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:

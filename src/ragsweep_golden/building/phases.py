@@ -148,8 +148,8 @@ def ask(sources: Sources, documents: Documents, settings: BuildSettings, asker: 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
     """Return the drafts whose questions are specific to their source.
 
-    A question is specific if BM25 ranks a chunk with its evidence first, and if at most MOST_DOCUMENTS documents have a
-    chunk that contains most words of the question (see ``Exhaustive.having``).
+    For a specific question, BM25 ranks a chunk with its evidence first, and at most MOST_DOCUMENTS documents have a
+    chunk with most words of the question (see ``Exhaustive.having``).
     """
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])

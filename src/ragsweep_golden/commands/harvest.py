@@ -89,8 +89,8 @@ def find_question(value: Any) -> str:
     """Return the question in an input of an application; "" if there is none.
 
     The input may be a string, a list of messages, or an object that has one of these in a field of NAMES. Raises
-    ValueError for a list that cannot be read as messages or as one string, and for a string that looks like a list or
-    an object but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
+    ValueError for a list that is neither messages nor one string, and for a string that looks like a list or an object
+    but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
     """
     found = decoded(value)
     if isinstance(found, list):

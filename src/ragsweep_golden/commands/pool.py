@@ -59,11 +59,11 @@ class Hole(NamedTuple):
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
     """Return the unjudged passages of the question with the id ``question`` and the wording ``text``.
 
-    The passage of an unjudged chunk is the sentence in it that shares the most words with the question, so a sentence
-    in chunks of several chunkers is judged only once. To compute the impact of a passage, the nDCG of the question is
-    computed for each config with and without a judgement of the passage as relevant (grade 1). The impact is the
-    largest change minus the smallest: the difference between two configs cannot change by more. nDCG is cut off
-    at the length of the longest list of chunks. Blank chunks are omitted.
+    The passage of an unjudged chunk is the sentence in it that shares the most words with the question. A sentence in
+    chunks of several chunkers is therefore judged only once. For the impact of a passage, the question's nDCG is
+    computed for each config, with and without a judgement of the passage as relevant (grade 1). The impact is the
+    largest change minus the smallest: the difference between two configs cannot change by more. nDCG is cut off at the
+    length of the longest list of chunks. Blank chunks are omitted.
     """
     depth = max(map(len, found.values()), default=0)
     chunks = dict.fromkeys(chunk for some in found.values() for chunk in some if not is_judged(chunk, labels))

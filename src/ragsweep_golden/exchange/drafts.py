@@ -65,7 +65,7 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 
     The fields ``answer`` and ``answers`` contain a system's answers if another field has the right answer (see RIGHT).
     The fields ``passage``, ``context`` and ``contexts`` contain retrieved texts if any field has an output of a system,
-    or if another field has the evidence, unless there is a field ``supporting_facts``. Raises ValueError if it is
+    or if another field has the evidence. With a field ``supporting_facts``, they do not. Raises ValueError if it is
     ambiguous whether a system wrote ``answer`` and retrieved ``contexts``.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
@@ -85,8 +85,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str], known: Container[st
 
     An unknown field is added to the notes if its value is plain (see ``as_note``), and is dropped otherwise. A field
     with the name of a group but without the group's fields is unknown, too. Raises ValueError, with the name of the
-    field, if a value cannot be read, or if two fields with different values are mapped to the same field of the entry
-    with equal precedence.
+    field, if a value cannot be read, or if two fields with different values have the same target and precedence.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)

@@ -84,8 +84,8 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label is moved to the notes if an evaluation cannot use it, because a group has a field of this name (such as
-    ``status``), or the results have a column of this name (such as ``source``).
+    A label that an evaluation cannot use is moved to the notes. Its name is also the name of a group's field (such as
+    ``status``) or of a column of the results (such as ``source``).
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:

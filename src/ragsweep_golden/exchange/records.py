@@ -95,7 +95,7 @@ def as_passages(value: Any, supporting: Any) -> list[tuple[str, str | None]]:
     """Return (text, document id or None) for each passage; passages that are marked as irrelevant are omitted.
 
     ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` lists (title, sentences) pairs,
-    as in HotpotQA, and only the sentences that ``supporting`` refers to, by title and number from 0, are returned.
+    as in HotpotQA. Only the sentences in ``supporting``, which names them by title and number from 0, are returned.
     Raises ValueError for other values.
     """
     items = as_items(decoded(value))

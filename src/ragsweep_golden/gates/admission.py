@@ -70,8 +70,8 @@ def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tupl
 def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
     """Return whether an answer to the question of an entry is right; always False if there is no reference.
 
-    An answer is right if, for at least one reference, it contains every number of the reference, and either enough
-    of the reference's keywords (see METHODS) or the reference verbatim.
+    A right answer contains every number of at least one reference. It also contains this reference verbatim, or enough
+    of its keywords (see METHODS).
     """
     return any(
         numbers(one) <= numbers(answer)

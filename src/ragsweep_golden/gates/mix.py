@@ -64,8 +64,8 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 def read_quotas(given: object) -> dict[str, float]:
     """Return the quotas of a config: a mapping of each category to its wanted share.
 
-    Raises ConfigError for a value of another type, for a share outside 0 to 1, and for shares that sum to more than 1,
-    without the share of UNANSWERABLE.
+    Raises ConfigError for a value of another type, and for a share outside 0 to 1. Also raises it if the shares except
+    UNANSWERABLE sum to more than 1.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"quotas: must be a mix, or shares such as quotas='{{factual: .4}}', got {given!r}")

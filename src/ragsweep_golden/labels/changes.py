@@ -177,8 +177,8 @@ class _Verifier:
         """Return how many words around an anchor are equal at a place in the new corpus and at ``origin``.
 
         Return NOTHING if the words of the anchor and the equal words are too few to identify the passage. Fewer words
-        suffice in the label's document if the place begins at the label's start and a word beside the anchor is equal,
-        or if the place is in a similar sentence.
+        suffice for two places in the label's document: the label's start, if a word beside the anchor is equal, and a
+        place in a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all

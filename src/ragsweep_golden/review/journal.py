@@ -1,9 +1,9 @@
 """Record human judgements in a journal next to the golden file, and merge them into the golden file.
 
-Each line of the journal is a judgement, or undoes an earlier judgement. A judgement has the id of its entry and, if it
-is about a passage, the judged evidence, so the merge needs only the journal and the golden file. A judgement is not
-merged again if its id is already in the golden file, because a process may be killed between writing the golden file
-and emptying the journal.
+Each line of the journal is a judgement, or undoes an earlier judgement. A judgement has the id of its entry, and a
+judgement of a passage also has the judged evidence. The merge therefore needs only the journal and the golden file. A
+process may be killed between writing the golden file and emptying the journal, so a judgement is not merged again if
+its id is already in the golden file.
 """
 
 import fcntl

@@ -137,7 +137,7 @@ class CorpusChanges:
         """Return 1 for each request that an added, changed or removed document affects, and 0 for every other request.
 
         A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or changed
-        document first among all documents of the current corpus.
+        document of the current corpus first.
         """
         if not self:
             return [0.0] * len(traces)
