@@ -48,7 +48,7 @@ def items_document(report: ItemReport, target: Path | None) -> Document:
         lines(Statement("items", f"{report.matrix.metric} of {configs}, {questions}", count)),
         notes(Statement("note", note) for note in report.notes),
         lines(_listed(report, "none", "no config scores above 0 (too hard, or a wrong label)", none)),
-        lines(_listed(report, "all", "every config has the full score (so it does not help to rank them)", every)),
+        lines(_listed(report, "all", "every config has the full score (of no use in ranking configs)", every)),
     ]
     if report.items is None:
         few = Statement("note", f"with fewer than {FEWEST} distinct configs, correlations would be due to chance")
