@@ -46,7 +46,7 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
 
 
 def _plots(study: Any, names: Sequence[str]) -> Iterator[tuple[str, Callable[[], Any], tuple[float, float]]]:
-    """Yield the name of each possible plot, a function that draws it and returns its axes, and its size in inches."""
+    """Yield (name, function, size in inches) for each possible plot; the function draws it and returns its axes."""
     from optuna.visualization import matplotlib as visual
 
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]

@@ -128,7 +128,7 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter and its probes, once for each combination of its ancestors' values for which it exists.
+        """Yield each parameter and its probes, for each combination of its ancestors' values with which it exists.
 
         The ancestors of a parameter are the parameters on whose values its existence depends. There is a probe for each
         choice, or for each end of a range. ``others`` maps the remaining parameters to values; those that are absent
@@ -272,7 +272,7 @@ def read_condition(line: str, where: str, loader: ConfigLoader | None) -> Parent
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException if the parent is unknown or not finite or, unless ``narrowed``, lacks a value."""
+    """Raise HydraException if the parent is unknown or infinite or, if not ``narrowed``, a value is unknown."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)

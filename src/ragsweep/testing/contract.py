@@ -128,7 +128,7 @@ class RankingContract(Contract, ABC):
         return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
 
     def test_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check the rankings at several depths, one of which is above the number of chunks (see ``assert_lawful``)."""
+        """Check the rankings at several depths, one of them above the number of chunks (see ``assert_lawful``)."""
         number = len(self.chunks())
         for depth in (1, 3, number, 3 * number):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)

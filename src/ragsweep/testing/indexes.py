@@ -38,7 +38,7 @@ class VectorIndexContract(RankingContract):
         return part.search(index, chunks, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has the methods by which the pipeline recognises a vector index."""
+        """Check that the part has all members of the protocol of a vector index."""
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:

@@ -86,7 +86,7 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def _check_replaced(golden: Path) -> None:
-    """Raise InputError if a file is neither empty nor unchanged since an earlier build wrote it."""
+    """Raise InputError if a file has content that a build did not write, or that was changed after a build."""
     if golden.exists() and golden.stat().st_size:
         last, digest = (read_changes(golden) or [{}])[-1], read_state(golden, Faults()).digest
         if (last.get("command"), last.get("after")) != ("golden build", digest):

@@ -162,7 +162,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return a silver entry for each question, with the best sentence of the best chunk by BM25, if any, as evidence.
+    """Return a silver entry for each question; its evidence is the best sentence of the best chunk by BM25, if any.
 
     If ``has_weights``, the weight of an entry is the number of times that its question was asked.
     """

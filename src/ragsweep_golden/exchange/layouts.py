@@ -101,7 +101,7 @@ def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 
 def _others(record: Mapping[str, Any], *known: str, objects: Collection[str] = ()) -> list[str]:
-    """Return the filled fields that are neither in ``known`` nor an object under a name in ``objects``."""
+    """Return the filled fields, without the names in ``known`` and without objects under the names in ``objects``."""
     filled = {name: value for name, value in record.items() if name not in known and is_filled(value)}
     return [name for name, value in filled.items() if not (name in objects and as_mapping(value))]
 
@@ -139,7 +139,7 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a promptfoo test: add its assertions' values to the right answers and keywords that its variables give.
+    """Flatten a promptfoo test: add its assertions' values to the right answers and keywords in its variables.
 
     Variables in these values are substituted; an assertion whose value still has a template is dropped. A single string
     in ``contains-all`` or ``icontains-all`` lists the keywords, separated by commas.

@@ -101,7 +101,7 @@ def count_filled(entry: Entry) -> int:
 
 
 def is_filled(value: Any) -> bool:
-    """Return whether a value is neither None nor an empty string, list or object; 0 and False count as filled."""
+    """Return whether a value is filled: not None, and not an empty string, list or object; 0 and False are filled."""
     return value not in (None, "", [], {})
 
 
@@ -134,7 +134,7 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
 
 
 def _normal(name: str, given: Any) -> Any:
-    """Return the value of the key ``name`` with the ids of documents in it normalised, as in the question.
+    """Return the value of the key ``name``; its ids of documents are normalised, as in the question.
 
     Null fields of evidence are omitted.
     """
