@@ -20,7 +20,7 @@ from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, as_label,
 from ragsweep_golden.sets.files import json_lines, record_change, write_rows, write_whole
 
 _ABOUT = """Search the corpus for a question, show passages, and add the question to a golden file with the chosen
-passage as its evidence; without a question, do so for each question of the file that has no evidence. Exit status: 0
+passage as its evidence. Without a question, choose evidence for each question of the file that has none. Exit status: 0
 added, 1 not added, 2 bad input."""
 _OVERRIDE = re.compile(r"[~+]*[\w.]+=")
 

@@ -104,7 +104,7 @@ def read_rules(node: Mapping[str, Any], profile: Profile) -> dict[str, GateRule]
         if ("highest" in rule) != (GATES[gate][1] == "in"):
             ranges = " and ".join(name for name, (_, comparison, _) in GATES.items() if comparison == "in")
             raise ConfigError(
-                f"gates.{gate}: only gates with a range ({ranges}) have highest, and they require it; got {rule}"
+                f"gates.{gate}: gates with a range ({ranges}) must have highest, and others must not; got {rule}"
             )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     if missing := set(profile.gates) - rules.keys():
