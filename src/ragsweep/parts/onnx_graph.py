@@ -72,10 +72,10 @@ def quantise(graph: Any, steps: int) -> Any:
     """Quantise a graph in place and return it: products with constant matrices become products of 8-bit integers.
 
     Other operations stay in float32. A weight becomes an integer from -``steps`` to ``steps``, times the scale of its
-    column. Activations get a scale and a zero point for the whole text, computed at run time. The activations of some
-    tokens are twenty times as large as those of other tokens. If only one product reads the activations, the
-    activations of each token are therefore first divided by their largest absolute value, and the product is multiplied
-    by this value. Sums are exact in int32.
+    column. Activations get a scale and a zero point for the whole text, computed at run time. Activations can be twenty
+    times as large for some tokens as for others. If only one product reads the activations, the activations of each
+    token are therefore first divided by their largest absolute value, and the product is multiplied by this value. Sums
+    are exact in int32.
     """
     from onnx import numpy_helper
 

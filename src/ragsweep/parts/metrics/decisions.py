@@ -121,7 +121,7 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """1 if the outcome falls in the cell of the confusion matrix that gives the metric its name, else 0.
+    """Whether the outcome falls in the cell of the confusion matrix that names the metric: 1 or 0.
 
     Only the questions of the cell's row are scored: answerable questions with a reference answer or keywords, or
     unanswerable questions.

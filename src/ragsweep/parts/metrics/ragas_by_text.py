@@ -74,7 +74,7 @@ class _ByText(Proportion):
 
 
 class RagasNonLlmContextPrecision(_ByText):
-    """Average precision of the context, where a chunk counts as relevant if it is similar to a quote of the evidence.
+    """Average precision of the context; a chunk counts as relevant if it is similar to a quote of the evidence.
 
     This is ragas' NonLLMContextPrecisionWithReference. If no chunk is relevant, the score is 0.
     """

@@ -1,8 +1,7 @@
 """Run ragas' metrics with ragsweep's judge.
 
-The prompts and the arithmetic are those of ragas; the calls, fences and cache are those of ragsweep. ragas' retries are
-not used. Only this module imports ragas' metrics, and only when they are first needed, because the import takes
-seconds.
+The prompts and the arithmetic are ragas'; the calls, fences and cache are ragsweep's. ragas' retries are not used. Only
+this module imports ragas' metrics, and only when they are first needed, because the import takes seconds.
 """
 
 import os

@@ -1,6 +1,6 @@
 """RAGAS's judged metrics, with the prompts and arithmetic of ``ragas.metrics.collections`` and ragsweep's own calls.
 
-The scores differ from those of ragas in four cases:
+The scores differ from ragas' scores in four cases:
 
 - If a call fails, the score is NaN with a reason, whereas ragas may average over the remaining calls.
 - If a text contains no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas'
@@ -130,7 +130,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
 
 class RagasContextPrecision(RagasMetric):
-    """Average precision of the context, where a chunk is relevant if the judge finds it useful for the reference."""
+    """Average precision of the context; a chunk is relevant if the judge finds it useful for the reference."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision"
@@ -140,7 +140,7 @@ class RagasContextPrecision(RagasMetric):
 
 
 class RagasContextPrecisionWithoutReference(RagasMetric):
-    """Average precision of the context, where a chunk is relevant if the judge finds it useful for the answer."""
+    """Average precision of the context; a chunk is relevant if the judge finds it useful for the answer."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision_without_reference"
@@ -188,7 +188,7 @@ class RagasAnswerCorrectness(RagasMetric):
 
 
 class RagasFactualCorrectness(RagasMetric):
-    """Precision, recall or F-beta of the claims in the answer against those in the reference, rounded to two decimals.
+    """Precision, recall or F-beta of the answer's claims against the reference's claims, rounded to two decimals.
 
     Refusals with text are also judged. An answer without claims scores 0, as in ragas. It is not scored if the
     reference contains no claims either, or if ``mode`` is "precision", because this mode extracts no claims from the

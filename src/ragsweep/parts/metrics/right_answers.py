@@ -119,7 +119,7 @@ class RougeL(_Overlap):
 class Bleu(_Overlap):
     """BLEU of one answer (Papineni et al. 2002), with n-grams of up to 4 tokens, or fewer if the answer is shorter.
 
-    If there are several right answers, the best score counts. Tokens are those of sacrebleu's tokenizer ``13a``, but
+    If there are several right answers, the best score counts. Texts are split by sacrebleu's tokenizer ``13a``, but
     each character is a token in Hangul and in scripts without spaces. A refusal scores 0. Unanswerable questions, and
     questions without a right answer, are not scored.
     """

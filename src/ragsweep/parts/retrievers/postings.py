@@ -84,7 +84,7 @@ def in_order(known: Mapping[str, int]) -> tuple[list[str], NDArray[np.int32]]:
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
     """Return the sorted words of all blocks, and the index as named arrays; no arrays if there are no words.
 
-    The arrays are bit-identical to those of bm25s: postings ordered by word, then by chunk. ``counted`` yields pairs of
+    The arrays are bit-identical to bm25s's arrays: postings ordered by word, then by chunk. ``counted`` yields pairs of
     a block's number and its counts, in any order of blocks. The counts (at least three bytes per pair) and the postings
     are kept in temporary files. In memory, only the vocabulary and the chunks' lengths grow with the number of chunks.
     """
