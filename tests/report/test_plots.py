@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import matplotlib.figure
 import pytest
@@ -100,6 +101,12 @@ def test_group_without_a_score_is_named(drawn: list[matplotlib.figure.Figure]) -
     plots.metric_by_label([changed(result, groups=both)], "recall")
     assert [axes.get_title() for axes in drawn[0].axes] == ["factual", "how-to"]
     assert "No question could be scored in: chat" in drawn[0].get_supxlabel().replace("\n", " ")
+
+
+def test_questions_without_a_label_are_counted(drawn: list[matplotlib.figure.Figure]) -> None:
+    result = a_result("a")
+    plots.metric_by_label([replace(result, questions=QuestionResults({"category": ["factual", "", None]}))], "recall")
+    assert "2 of 3 questions: no category, so not shown." in drawn[0].get_supxlabel().replace("\n", " ")
 
 
 def test_many_configs_with_long_names_are_all_labelled(drawn: list[matplotlib.figure.Figure]) -> None:

@@ -136,12 +136,10 @@ def _charts(report: PairReport) -> Iterator[Block]:
     options = [{"label": unit, "figure": bars(report.results, names)} for unit, names in by_unit.items()]
     yield Charts(options, "Means with their 95 % intervals.", "Means")
     quality = _quality(report)
-    boxes = [
-        {"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.summaries.groups
-    ]
-    if boxes:
+    if labels := list(before.summaries.groups):
         mean = charts.mean_in_boxes(report.results)
         note = f"A box holds the middle half of the questions; the dotted line is the {mean}."
+        boxes = [charts.boxes_option(report.results, label, quality, note) for label in labels]
         yield Charts(boxes, note, "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
         figure = time_against(report.results, quality, report.milliseconds)

@@ -15,6 +15,7 @@ from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.core.words import is_syllabic
 from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import number
+from ragsweep.report.sweep_table import unlabelled_note
 from ragsweep.report.tables import count_scored, rank_results
 from ragsweep.report.verdict import change
 from ragsweep.stats.answer_outcomes import CoveragePoint, best_point
@@ -73,10 +74,8 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
     At most twenty configs and twelve metrics are shown.
     """
     configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
-    panels = []
-    for name in metrics[:MOST_PANELS]:
-        found = [result.summaries.metrics.get(name) for result in results]
-        panels.append(Panel(name, _axis(found), found))
+    columns = {name: [result.summaries.metrics.get(name) for result in results] for name in metrics[:MOST_PANELS]}
+    panels = [Panel(name, _axis(found), found) for name, found in columns.items()]
     note = part_shown(MOST_CONFIGS, configs, which="The best") + part_shown(MOST_PANELS, len(metrics), "metrics")
     return _draw([result.name for result in results], panels, False, note=note)
 
@@ -103,6 +102,7 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     note = part_shown(MOST_CONFIGS, configs, which="The best") + part_shown(MOST_PANELS, len(scored), "groups")
     if empty := sorted(set(sizes) - set(scored)):
         note += f" No question could be scored in: {', '.join(empty)}."
+    note += f" {lack}." if (lack := unlabelled_note(results, label)) else ""
     return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
 
 

@@ -266,8 +266,10 @@ def test_questions_without_a_label_are_counted_below_its_slices() -> None:
         (whole, "differences."),
         (changed(whole, {"category": labels}), f"differences. 2 of {COUNT} questions: no category, so not shown"),
     ):
-        charts, *_ = section(pages.page(source([config(0.0, COUNT, k="3"), one])), "slices")
+        charts, boxes = section(pages.page(source([config(0.0, COUNT, k="3"), one])), "slices")
         assert [option["note"].endswith(end) for option in charts["options"]] == [True]
+        lacks = f"2 of {COUNT} questions: no category, so not shown"
+        assert [lacks in option["note"] for option in boxes["options"]] == [lacks in end]
 
 
 def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -> None:

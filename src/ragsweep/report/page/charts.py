@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from ragsweep.report.page.figures import (
     titled,
 )
 from ragsweep.report.sweep_report import PastSweep
+from ragsweep.report.sweep_table import unlabelled_note
 from ragsweep.report.tables import count_scored, goodness, weighted_note
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparable import is_complete
@@ -198,6 +200,12 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
     layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": axis, "height": 400}
     layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": [*names.values()]}
     return {"data": traces, "layout": layout}
+
+
+def boxes_option(results: Sequence[Result], label: str, metric: str, note: str) -> dict[str, Any]:
+    """Return the option of a `Charts` block with the `boxes` of a label; its note counts questions without a value."""
+    lack = unlabelled_note(results, label)
+    return {"label": label, "figure": boxes(results, label, metric), "note": f"{note} {lack}".strip()}
 
 
 def mean_in_boxes(results: Sequence[Result]) -> str:

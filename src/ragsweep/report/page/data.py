@@ -177,10 +177,8 @@ def _slices(view: PageView) -> Iterator[Block]:
     few = [one for one in view.chosen[:MOST_BOXES] if view.metric in one.questions]
     boxed = {label: having for label in labels if (having := [one for one in few if label in one.questions])}
     if boxed:
-        yield Charts(
-            [{"label": label, "figure": charts.boxes(some, label, view.metric)} for label, some in boxed.items()],
-            f"The spread of {view.metric} over the questions. Dashed: the {charts.mean_in_boxes(few)}.",
-        )
+        note = f"The spread of {view.metric} over the questions. Dashed: the {charts.mean_in_boxes(few)}."
+        yield Charts([charts.boxes_option(some, label, view.metric, note) for label, some in boxed.items()], note)
 
 
 def _questions(view: PageView) -> Iterator[Block]:
