@@ -210,6 +210,16 @@ def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmS
     assert "the service read exactly 1,024 tokens of each of the 3 longest prompts of the llm, so" in warning
 
 
+def test_prompts_with_contexts_of_one_length_are_no_warning(server: LlmServer, tmp_path: Path) -> None:
+    corpus = [{"id": str(n), "text": f"{name} " * 400} for n, name in enumerate(("oak", "elm", "yew"))]
+    golden = [{"id": one["id"], "question": f"where is the {one['text'][:3]}", "reference": "here"} for one in corpus]
+    data = [*write_dataset(tmp_path, golden, corpus), "llm=openai", *server.overrides("llm"), "chunker=none", "top_k=3"]
+    typed = [*data, "depth=3", "metrics=answers", "headline=[answer_tokens_in]", "retriever=vector", "embedder=hashing"]
+    found = evaluate(stored_session(tmp_path), *typed)
+    assert len(set(found.questions["answer_tokens_in"])) == 1
+    assert not any("longest prompts" in warning for warning in found.run.warnings)
+
+
 def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmServer, tmp_path: Path) -> None:
     plain = evaluate(stored_session(tmp_path / "plain"), *overrides(server, tmp_path))
     server.answer = lambda asked: "<think>\nThe stars, or the ship?\n</think>\n\nIt rests on the warm mat."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -111,15 +110,20 @@ def _cut_warnings(view: EvaluationView) -> Iterator[str]:
     """Yield a warning for the llm and for each judged metric if its longest prompts all have the same length.
 
     Ollama, for example, cuts a prompt to its context length without an error and reports the tokens that remain.
+    Prompts whose contexts also have the same length, such as a whole small corpus, are no evidence of a cut.
     """
+    contexts = [sum(len(one.text) for one in some) for some in view.answers.passages] if view.answers else []
+    sizes = [size or len(question.text) for size, question in zip(contexts, view.questions, strict=False)]
     asked: dict[str, Sequence[Answer | Judgement]] = {"the llm": view.answers.answers if view.answers else ()}
     for name, replies in {**asked, **view.judgements}.items():
-        usages = [reply.usage for reply in replies if reply.usage.calls == 1 and not reply.usage.estimated]
-        sizes = Counter(usage.tokens_in for usage in usages)
-        longest = max(sizes, default=0)
-        if longest >= SMALLEST_WINDOW and sizes[longest] >= FEWEST_EQUAL:
+        usages = [reply.usage for reply in replies]
+        read = [one.tokens_in if one.calls == 1 and not one.estimated else 0 for one in usages]
+        longest = max(read, default=0)
+        equal = [n for n, tokens in enumerate(read) if tokens == longest]
+        differ = not sizes or len({sizes[n] for n in equal}) > 1
+        if longest >= SMALLEST_WINDOW and len(equal) >= FEWEST_EQUAL and differ:
             yield (
-                f"the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts of"
+                f"the service read exactly {longest:,} tokens of each of the {len(equal)} longest prompts of"
                 f" {name}, so it probably cuts prompts to its context length without an error; increase this"
                 " length (Ollama: OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
             )
