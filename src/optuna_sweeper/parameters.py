@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, Quote, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
@@ -144,12 +144,27 @@ class Parameter:
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
     """Parse one override. Raises HydraException, whose message begins with ``where``, for invalid syntax."""
     try:
-        return OverridesParser.create(loader).parse_overrides([line])[0]  # Hydra's parse_override sets no loader
+        override = OverridesParser.create(loader).parse_overrides([line])[0]  # Hydra's parse_override sets no loader
     except HydraException as fault:
         start = f"{where}: " if where else ""
         way = "write KEY=VALUE, and quote a value that must not be parsed"
         why = str(fault).removeprefix(f"Error parsing override '{line}'").strip().splitlines()[0]
         raise HydraException(f'{start}cannot read "{line}": {why}; {way}') from fault
+    value: Any = override.value()
+    if isinstance(value, ChoiceSweep):
+        value.list = [_quoted(one) if _needs_quotes(one) else one for one in value.list]
+    elif _needs_quotes(value) and not override.get_value_element_as_str().startswith(("'", '"')):
+        return parse_override(f"{override.get_key_element()}={_quoted(value).with_quotes()}", where, loader)
+    return override
+
+
+def _needs_quotes(value: object) -> TypeGuard[str]:
+    """Return whether a value is an interpolation with quotes (``${oc.env:A,"b c"}``), which Hydra misspells."""
+    return isinstance(value, str) and ("'" in value or '"' in value)
+
+
+def _quoted(text: str) -> QuotedString:
+    return QuotedString(text, Quote.single)
 
 
 def value_text(override: Override) -> str:

@@ -30,6 +30,13 @@ def test_without_cases_the_jobs_are_those_of_hydras_basic_sweeper(typed: list[st
     assert len(expand(typed, params)) == len(distinct)
 
 
+@pytest.mark.parametrize("value", ['${oc.decode:"9"}', "${oc.env:NAME,'b c'}", """${oc.env:NAME,'b "c'}"""])
+@pytest.mark.parametrize("more", ["", ",2"])
+def test_an_interpolation_with_quotes_has_the_same_value_in_a_job(value: str, more: str) -> None:
+    line = expand([f"a={value}{more}"])[0].overrides[0]
+    assert OverridesParser.create().parse_override(line).value() == value
+
+
 def test_cases_are_a_union_of_products() -> None:
     jobs = expand(["seed=1,2"], {"top_k": "3,5"}, [["retriever=bm25"], ["retriever=rrf", "retriever.k=20,40"]])
     assert lines_of(jobs) == [
