@@ -84,10 +84,12 @@ class EventStream:
 def read_events(text: str) -> EventStream:
     """Return the server-sent events in ``text``, except the ``[DONE]`` of OpenAI's protocol.
 
-    The blank line after the last event may be missing. Raises ValueError for an event of type ``error``, and for an
-    object with a non-empty ``error``. Source of the format: WHATWG, HTML Living Standard, section 9.2.6.
+    The blank line after the last event may be missing. Raises ValueError for an event of type ``error``, for an object
+    with a non-empty ``error``, and for a chat completion that ends before its ``finish_reason``.
+
+    Source of the format: WHATWG, HTML Living Standard, section 9.2.6.
     """
-    events, data, kind = list[Any](), list[str](), ""
+    events, data, kind, is_done = list[Any](), list[str](), "", False
     for line in [*re.split(r"\r\n|\r|\n", text), ""]:
         name, _, value = line.partition(":")
         if name == "data":
@@ -103,7 +105,13 @@ def read_events(text: str) -> EventStream:
                 raise ValueError(f"an event with an error: {joined}")
             if data and joined != "[DONE]":
                 events.append(event)
-            data, kind = [], ""
+            data, kind, is_done = [], "", is_done or joined == "[DONE]"
+    reasons = list[Any]()
+    for event in events:
+        with suppress(KeyError, TypeError, IndexError):  # not a chat completion, or without a reason
+            reasons.append(event["choices"][0]["finish_reason"])
+    if reasons and not any(reasons) and not is_done:
+        raise ValueError(f"the stream ended before the answer did: {text}")
     return EventStream(tuple(events))
 
 

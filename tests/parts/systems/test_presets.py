@@ -196,6 +196,7 @@ def test_plain_text_events_are_an_answer(server: Server) -> None:
 @pytest.mark.parametrize("reply", [
     as_events({"error": {"message": "overloaded"}}), as_events(),
     as_events(end='event: error\ndata: {"message": "overloaded"}\n\n'),
+    (200, EVENTS, b'data: {"choices": [{"delta": {"content": "Not "}, "finish_reason": null}]}\n\ndata: {"cho'),
     as_events({"choices": [{"delta": {"content": "Not "}}]}, {"error": {"message": "overloaded"}, "choices": []}),
 ])  # fmt: skip
 def test_a_stream_without_a_whole_answer_is_the_failure_of_its_question(server: Server, reply: Reply) -> None:
