@@ -14,7 +14,7 @@ from ragsweep.records.ledger import LARGE, Ledger
 from support.results import a_result, changed
 from test_ledger import opened
 
-SENTENCE = r"ledger\.db: .*; restore the file from a copy, or move it away and repeat the runs"
+SENTENCE = r"ledger\.db: .*; restore the file from a copy, or move it to another folder and repeat the runs"
 JOBS = 6
 
 

@@ -125,7 +125,9 @@ def _check_sequential(options: argparse.Namespace) -> None:
             fact = f"{condition} is a share of a mean, which changes between looks"
             raise ConfigError(f"--sequential: {fact}; use a margin in the metric's unit")
     if options.each:
-        raise ConfigError("--sequential and --each: --each needs no statistical test; use one of these options")
+        raise ConfigError(
+            "--sequential and --each: --sequential is a statistical test, but --each uses none; use only one of them"
+        )
     if options.labels:
         fact = "labels cover a sample of the questions, but this test needs all"
         raise ConfigError(f"--sequential and --labels: {fact}; use only one of them")

@@ -145,7 +145,7 @@ def _documents(question: Question) -> list[str]:
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
-    """Return the document with the highest grade and, on a tie, the most frequent one; "" without documents."""
+    """Return the document with the highest grade or, on a tie, the highest ``frequency``; "" without documents."""
     grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
     return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 

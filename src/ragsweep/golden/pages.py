@@ -115,9 +115,9 @@ def _markdown(text: str) -> Page:
 def _front_title(block: str) -> str | None:
     """Return the title in a block between two "---" lines, "" if it has none; None if the block is not front matter.
 
-    Front matter is blank or a YAML mapping. Front matter is often invalid YAML (an unquoted colon in a title). A block
-    that cannot be parsed, or is very long, is therefore treated as front matter if its lines look like the lines of a
-    mapping.
+    Valid front matter is blank or a YAML mapping. In practice, it is often invalid YAML, for example because of an
+    unquoted colon in a title. A block that cannot be parsed, or is very long, is therefore treated as front matter if
+    its lines look like the lines of a mapping.
     """
     import yaml  # type: ignore[import-untyped]
 

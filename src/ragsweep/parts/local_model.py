@@ -125,7 +125,7 @@ class LocalModel:
             raise_overdue(fault)
             raise ConfigError(
                 f"{self.KEY}.device is {self.device!r}, which torch cannot use on this machine: {first_line(fault)};"
-                f" set {self.KEY}.device=auto, which selects a GPU if torch has one"
+                f" set {self.KEY}.device=auto, which selects a GPU if torch can use one"
             ) from fault
         return self.device
 

@@ -55,7 +55,8 @@ UNREADABLE = "Could not decode"
 def damaged(path: Path, fact: str) -> InputError:
     """Return the error for a damaged file; the message consists of the path, the fact and a remedy."""
     return InputError(
-        f"{path}: {fact}; restore the file from a copy, or move it away and repeat the runs (stored stages are reused)"
+        f"{path}: {fact}; restore the file from a copy, or move it to another folder and repeat the runs (stored stages"
+        " are reused)"
     )
 
 
@@ -188,6 +189,6 @@ class LedgerFile:
         if tables and version not in (VERSION, WITH_SEALS):
             raise TrackingError(
                 f"{self.path} was written by another version of ragsweep (format {version}; this version writes format"
-                f" {VERSION}); move it away, or set {FOLDER} to another folder; runs in MLflow are kept"
+                f" {VERSION}); move the file, or set {FOLDER} to another folder; runs in MLflow are not affected"
             )
         return int(version)

@@ -123,7 +123,7 @@ class StageProgress(Lines):
         self._print(stage, amount, f"{seconds:.1f} s", rate, self._meter.describe(stage.before))
 
     def show(self) -> None:
-        """Show the progress of the innermost stage, on its bar or as occasional lines, from `SHOWN_FROM` seconds on."""
+        """Show the progress of the innermost stage, on its bar or as lines, once it has run `SHOWN_FROM` seconds."""
         with self._lock:
             stage = next(reversed(self._running.values()), None)
             if stage is None or stage.seconds() < SHOWN_FROM:

@@ -23,9 +23,9 @@ LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
 
 
 def limits(verdict: SweepComparison, searched: SweepComparison | None = None) -> Iterator[Statement]:
-    """Yield sentences on corrections by human labels, and on the limits of the comparison that decides.
+    """Yield sentences on corrections by human labels, and on the limits of the comparison in ``verdict``.
 
-    If a comparison of finalists decides, ``searched`` is the comparison of all configs of the search.
+    If ``verdict`` compares only the finalists of a search, ``searched`` is the comparison of all its configs.
     """
     yield from labelled(verdict)
     yield from detectable(verdict)

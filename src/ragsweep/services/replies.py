@@ -102,7 +102,7 @@ def read_events(text: str) -> EventStream:
             with suppress(ValueError, RecursionError):
                 event = json.loads(joined) if is_json else joined
             if kind == "error" or (isinstance(event, dict) and event.get("error")):
-                raise ValueError(f"an event with an error: {joined}")
+                raise ValueError(f"the stream reports an error: {joined}")
             if data and joined != "[DONE]":
                 events.append(event)
             data, kind, is_done = [], "", is_done or joined == "[DONE]"

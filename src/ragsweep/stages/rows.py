@@ -49,7 +49,7 @@ class RowTable:
     def covers(self, rows: Rows) -> bool:
         """Return whether the table contains all of ``rows``.
 
-        If ``rows`` is empty, return whether `take` can return an empty value.
+        If ``rows`` is empty, return whether anything was ever added: until then, `take` fails, as there are no columns.
         """
         return bool(self.added) and not self.missing(rows)
 

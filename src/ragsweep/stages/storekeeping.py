@@ -254,7 +254,7 @@ def read_results(place: StorePlace) -> SweepResults | None:
             ).fetchall()
     except sqlite3.Error as fault:
         raise InputError(
-            f"cannot read {path}: {fault}; check its permissions, restore a copy, or move it away"
+            f"cannot read {path}: {fault}; check its permissions, restore a copy, or move it to another folder"
         ) from None
     names: dict[str, dict[str, None]] = {}
     for signature, name in rows:

@@ -130,7 +130,7 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
     size, known = condition.written_size, f"{condition.metric} ranges from {low:g} to {high:g}"
     if condition.relative:
         if condition.size >= 1 and low >= 0 and result.summaries.metrics[condition.metric].higher_is_better:
-            raise ConfigError(f"--margin: {known}; a share of a mean must be smaller than 100%, got {size}")
+            raise ConfigError(f"--margin: {known}; use a percentage of the mean below 100%, got {size}")
     elif condition.kind == MARGIN and condition.size >= high - low:
         raise ConfigError(
             f"--margin: {known}; a margin must be smaller than the metric's range ({high - low:g}), got {size}"

@@ -53,10 +53,10 @@ _MORE = "label more answers of every config, to questions with a score in every 
 class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` has the labels that name the config's run or, with a single config, neither run nor answer. ``shared`` maps
-    each source (a run, or "-" if none is named) to its labels, for every config that gave the labelled answer;
-    ``drawn`` flags the questions for which the source has a label. On a question, configs with equal ``cases`` gave the
-    metric the same input.
+    ``own`` has the labels that name the config's run. With a single config, it also has the labels that name neither a
+    run nor an answer. ``shared`` maps each source (a run, or "-" if none is named) to its labels, for every config that
+    gave the labelled answer; ``drawn`` flags the questions for which the source has a label. If two configs have equal
+    ``cases`` on a question, the metric's input is the same for both.
     """
 
     own: Doubles  # (configs, questions)

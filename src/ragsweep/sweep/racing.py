@@ -81,7 +81,7 @@ class Betting:
 
         Args:
             scores: For every config of the race, one score per question in order, NaN if unscored. Configs that were
-                dropped earlier have fewer scores; include them, because a dropped config may have led.
+                dropped earlier have fewer scores; include them: on earlier questions, they may be the best.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:

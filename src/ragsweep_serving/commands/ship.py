@@ -82,7 +82,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.unless_worse and not options.alias:
         raise ConfigError("--unless-worse: needs an alias to guard; add --alias NAME")
     if not re.fullmatch(r" *[\w.-][\w .-]*", options.name):
-        way = 'use letters, digits, spaces, "-", "_" and ".", not only spaces'
+        way = 'use letters, digits, spaces, "-", "_" and ".", with at least one character that is not a space'
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')
     if options.alias is not None and not _ALIAS.fullmatch(options.alias):  # MLflow rejects it only after registering
         way = 'use letters, digits, "-" and "_", at most 255; MLflow reserves "latest" and numbers such as "v1"'

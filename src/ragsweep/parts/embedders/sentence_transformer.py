@@ -55,8 +55,9 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of chunks, and the number of tokens of each chunk before and after truncation.
 
-        The numbers include the prompt and special tokens. Texts are sorted by length, longest first, so that the texts
-        of a batch have similar lengths. Raises InputError if a vector contains NaN or an infinite value.
+        The numbers include the prompt and, unless the tokenizer adds none, special tokens. Long texts are embedded
+        first, so that the texts of a batch have similar lengths; results are in the order of ``texts``. Raises
+        InputError if a vector contains NaN or an infinite value.
         """
         tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)

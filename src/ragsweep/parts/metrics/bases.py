@@ -233,6 +233,6 @@ def check_threshold(threshold: float, metric: str, key: str = "threshold") -> fl
 
 
 def batches(cases: Sequence[Case], size: int) -> Iterator[list[tuple[int, Case]]]:
-    """Yield batches of at most ``size`` pairs of a case's index and the case."""
+    """Yield lists of at most ``size`` pairs (index, case)."""
     numbered = list(enumerate(cases))
     yield from (numbered[start : start + size] for start in range(0, len(numbered), size))

@@ -1,7 +1,8 @@
 """Run ragas' metrics with ragsweep's judge.
 
-The prompts and the arithmetic are ragas'; the calls, fences and cache are ragsweep's. ragas' retries are not used. Only
-this module imports ragas' metrics, and only when they are first needed, because the import takes seconds.
+The prompts and the arithmetic are ragas'; the calls, the fences around judged text (`parts.fences`) and the cache are
+ragsweep's. ragas' retries are not used. Only this module imports ragas' metrics, and only when they are first needed,
+because the import takes seconds.
 """
 
 import os

@@ -109,7 +109,10 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
 
 
 def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
-    """Reduce kinds, sorted by size, to at most ``KINDS`` by averaging adjacent small ones; sums are unchanged."""
+    """Reduce the kinds of clusters to at most ``KINDS`` by averaging adjacent small kinds, weighted by their counts.
+
+    ``kinds`` must be sorted by size. Totals over all clusters do not change.
+    """
     kept = KINDS // 2
     if (rest := len(kinds) - kept) <= kept:
         return kinds, counts

@@ -136,9 +136,10 @@ STUDENTISED_SEED = 20261126
 def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None) -> float:
     """Return a mean's lower bound, one-sided at ``LEVEL`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
-    Whole clusters are drawn. Each draw's deviation is divided by the draw's own standard error, which is small if rare
-    large losses were not drawn. With ``weights``, ``values`` are scores times weights. Return NaN if the clusters do
-    not vary, and -infinity if the share of draws with a standard error of 0 is above 1 - ``LEVEL``.
+    This is a bootstrap-t over clusters. The deviation of each resample is divided by the resample's own standard error,
+    which is small if the resample contains no rare large loss. With ``weights``, ``values`` are scores times weights.
+    Return NaN if the clusters do not vary, and -infinity if the share of resamples with a standard error of 0 is above
+    1 - ``LEVEL``.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])

@@ -1,4 +1,4 @@
-"""Reject config files with deep nesting, custom tags or exponentially expanding aliases, before expansion."""
+"""Reject config files with deep nesting, custom tags, or aliases that expand exponentially."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -107,7 +107,7 @@ class Template:
         return with_values(self._values, changes)
 
     def changed(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Reset the values that the previous call set, set values in the config in place, and return the config.
+        """Undo the changes of the previous call, apply ``changes`` to the config in place, and return the config.
 
         Copying the config for each job would be too slow. The returned config is valid until the next call.
         """

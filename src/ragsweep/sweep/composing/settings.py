@@ -112,9 +112,9 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
 
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels on a wrong scale.
+    """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels out of range.
 
-    A label must be on the scale of its metric (see `check_scale`).
+    Labels must be in the range of their metric, or all 0 or 1 (see `check_scale`).
     """
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
