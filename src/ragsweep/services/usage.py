@@ -99,7 +99,8 @@ class UsageMeter:
         fact = f'the model "{model}" has no price; add its prices per million tokens with'
         way_out = f"'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace {key} with {limit}tokens"
         if not counted:
-            fact = f"{model} reports no token counts; set system.tokens_in and system.tokens_out, or the price 0 with"
+            paths = "system.tokens_in and system.tokens_out, or " if "://" in model else ""
+            fact = f"{model} reports no token counts; set {paths}the price 0 with"
             way_out = f"'prices.models={{{pattern}: [0, 0]}}', or replace {key} with {limit}calls"
         raise ConfigError(f"{key} cannot be enforced: {fact} {way_out}")
 

@@ -94,6 +94,20 @@ def test_tokens_that_the_service_reports_are_counted_and_priced(server: Server) 
     assert len(server.bodies) == 2
 
 
+def test_calls_without_token_counts_have_no_known_cost_and_cannot_be_limited_by_money(server: Server) -> None:
+    part, session = reranker(server, concurrency=1), ServiceSession()
+    part.service.connect(session)
+    session.meter.limit(Budget(), Prices("2025-08-15", "USD", "made up", {"m": [1, 0]}))
+    part.score([("q", "one")])
+    assert session.meter.totals == UsageTotals(1, 0, 0.0, unpriced=True)
+    session.meter.limit(Budget(money=1), session.meter.prices)
+    with pytest.raises(ConfigError, match=r"m reports no token counts; set the price 0 with .*budget.calls$"):
+        part.score([("q", "two"), ("r", "two")])
+    assert len(server.bodies) == 2
+    session.meter.limit(Budget(money=1), Prices("2025-08-15", "USD", "made up", {"m": [0, 0]}))
+    part.score([("q", "three")])
+
+
 def test_without_a_key_none_is_sent(server: Server) -> None:
     reranker(server, key_env=None).score(PAIRS[:1])
     assert server.keys == [None]

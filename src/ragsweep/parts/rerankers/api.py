@@ -76,8 +76,9 @@ class ApiReranker(ReorderingSettings, ServiceSettings):
             return read(answer, len(texts)), read_token_counts(answer)
 
         scores, used = (await self.service.post(HttpRequest("rerank", body), read_and_count)).value
-        if used:  # otherwise, the service has a price per search, as Cohere does
-            self.service.session.meter.record(self.model, used._replace(calls=1))
+        meter = self.service.session.meter
+        meter.check_price(self.model, counted=used is not None)  # some services, such as Cohere, count searches instead
+        meter.record(self.model, (used or Usage())._replace(calls=1))
         return scores
 
 
