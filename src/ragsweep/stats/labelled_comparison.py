@@ -26,7 +26,7 @@ from ragsweep.stats.human_labels import (
 from ragsweep.stats.inference.best import SelectionBias
 from ragsweep.stats.inference.cluster_errors import FEW
 from ragsweep.stats.inference.differences import REFERENCE
-from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Differences, Power
+from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Differences
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
 from ragsweep.stats.inference.slices import reversals
@@ -192,7 +192,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
         rises_with=keys,
         pairs=AllPairs(math.nan, _undominated(beliefs)),
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
-        power=Power(unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
+        power=replace(verdict.power, spread=unknown, typical=math.nan, alone=math.nan, note="corrected by labels"),
         variance={},
         reversals=reversals(found.differences, verdict.slices, verdict.sliced),
         corrections={verdict.metric: found.correction},
