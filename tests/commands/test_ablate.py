@@ -225,6 +225,14 @@ def test_a_default_that_has_moved_is_set_as_it_was(cwd: Path) -> None:
     assert "top_k=2" in found.cases[0].overrides
 
 
+def test_an_option_of_a_sweeps_file_is_chosen_in_every_case(cwd: Path) -> None:
+    then = recorded(cwd, *write_dataset(cwd), "retriever.k1=1.1")
+    typed = tuple(line for line in then.run.overrides if line != "retriever=bm25")
+    found = prepare(changed(then, overrides=typed), [], ["top_k"], None)
+    assert found.same
+    assert all({"retriever=bm25", "retriever.k1=1.1"} <= set(case.overrides) for case in found.cases)
+
+
 @pytest.mark.parametrize(("objective", "kept"), [("context_recall", True), ("a_metric_of_the_file", False)])
 def test_the_objective_of_a_sweeps_file_is_that_of_the_ablation(objective: str, kept: bool, cwd: Path) -> None:
     then = recorded(cwd, *write_dataset(cwd))

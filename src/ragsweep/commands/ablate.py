@@ -207,6 +207,10 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
 def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
     """Return a recorded config as overrides: the recorded overrides, and overrides that restore changed defaults."""
     base: tuple[str, ...] = tuple(line for line in run.overrides if key_of(line) not in _NOT_THE_CONFIG)
+    keys = list(map(key_of, base))
+    for group in dict.fromkeys(key.partition(".")[0] for key in keys):
+        if group not in keys and group in run.parameters:  # chosen by default, or by the file of a named sweep
+            base = (f"{group}={run.parameters[group]}", *base)
     now = experiment(base)
     measured = {metric.name for metric in now.metrics}
     for name, value in run.parameters.items():
