@@ -351,7 +351,7 @@ def test_outage_is_told_at_once_and_what_it_missed_can_be_sent_later(gate: Gate)
     parent, oracle = sweep(tracker), undisturbed(tracker)
     gate.shut()
     for _ in range(5):
-        with pytest.raises(TrackingError, match=r"no MLflow server answers.*`ragsweep sync` with --all"):
+        with pytest.raises(TrackingError, match=r"no MLflow server answers.*`ragsweep sync --all`"):
             tracker.log_result(a_result(), RunPlacement(parent, "0"), RANKED)
     gate.reopen()
     assert complete(tracker, parent) == oracle
