@@ -146,10 +146,10 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that a question takes in one stage or in all stages, when it is processed alone.
+    """Milliseconds that a question takes in one stage or in all stages: alone or, for its answer, in the original call.
 
-    Answers, and queries that a model wrote, are not timed again: their time is the duration of the original call. This
-    call may have been concurrent with others, or on another machine.
+    The original call is also used for a query that a model wrote. It may have been concurrent with other calls, or on
+    another machine.
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" means all stages except "generate"; None means all stages.
