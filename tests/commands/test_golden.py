@@ -100,7 +100,7 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
     [
         (["gate"], 'no command "gate"; did you mean "gates"'),
         (["gates"], "specify the golden file"),
-        (["gates", "a.jsonl", "b.jsonl"], "needs one file, got a.jsonl, b.jsonl; write settings"),
+        (["gates", "a.jsonl", "b.jsonl"], "takes only one file, got a.jsonl, b.jsonl; write settings"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
         (["gates", "golden.jsonl", "~gates.G1-1"], "gates.G1-1: is missing; to omit a gate, list the others in a "),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),

@@ -162,7 +162,7 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
     )
     assert [parent_run(one).tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
     assert "Decided on 210 questions that the search did not use." in said(lost)
-    legend = "The table shows the questions that the search used; the conclusion is based on other questions"
+    legend = "The table shows results on the questions of the search; the conclusion is based on other questions"
     assert [legend in said(one) for one in (tune, lost, kept)] == [False, True, True]
     assert legend in parent_run(kept).files["verdict/verdict.md"].decode()
     assert legend in describe(kept)

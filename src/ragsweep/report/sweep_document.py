@@ -27,7 +27,7 @@ INTERVALS = "in brackets: 95 % intervals"
 """The legend for the numbers in the table."""
 TOGETHER = "; those of differences (paired by question) hold for all configs together"
 """The addition to the legend of a table with intervals of differences."""
-TUNED = "The table shows the questions that the search used; the conclusion is based on other questions"
+TUNED = "The table shows results on the questions of the search; the conclusion is based on other questions"
 """The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
 
 

@@ -77,7 +77,7 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
     settings = [word for word in options.words if "=" in word or re.match("~[^/]", word)]
     files = [word for word in options.words if word not in settings]
     if len(files) > 1:
-        raise ConfigError(f"golden {command}: needs one file, got {', '.join(files)}; write settings as KEY=VALUE")
+        raise ConfigError(f"golden {command}: takes only one file, got {', '.join(files)}; write settings as KEY=VALUE")
     return options, Inputs(command, settings, files[0] if files else None)
 
 
