@@ -30,7 +30,7 @@ from ragsweep.stages.store import Store, keys_digest
 from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
-"""Size limit of a cost object in bytes; a larger object counts as malformed."""
+"""Size of a cost object, in bytes, from which the object counts as malformed."""
 
 
 class SharedStore(Store):

@@ -80,7 +80,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """One point per config, for a numeric parameter that was varied together with other settings."""
+    """One point per config, for a numeric parameter whose values were run with different other settings."""
 
     key: str
     name: str
