@@ -66,7 +66,7 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
 
 
 class _Estimator:
-    """Estimates the cost of paid stages; each measurement is read once."""
+    """An estimator of the cost of paid stages; each measurement is read once."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

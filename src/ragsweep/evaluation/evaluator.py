@@ -68,7 +68,7 @@ _OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "co
 
 @dataclass
 class Evaluator:
-    """Evaluates configs one after another; results that several configs share are computed once."""
+    """An evaluator of configs, one after another; results that several configs share are computed once."""
 
     executor: Executor = field(default_factory=Executor)
     began: float = field(default_factory=time.time)  # Unix time; latency that was measured later is not measured again

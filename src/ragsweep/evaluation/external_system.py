@@ -139,7 +139,7 @@ def _scores(
 
 @dataclass(frozen=True)
 class _Search:
-    """Locates contexts in the documents of a corpus, by the rules of :func:`align_contexts`."""
+    """A search for contexts in the documents of a corpus, by the rules of :func:`align_contexts`."""
 
     corpus: Corpus
 

@@ -114,7 +114,7 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 
 @dataclass(frozen=True)
 class Answering:
-    """Makes the nodes of a config's verdicts and, if it has a generator or an external system, of its answers."""
+    """A maker of the nodes of a config's verdicts and, if it has a generator or an external system, of its answers."""
 
     context: Context
     judged: Mapping[str, BuiltPart]  # judged metrics by name

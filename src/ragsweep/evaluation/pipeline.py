@@ -88,7 +88,7 @@ def _extend(spec: Spec, **parameters: Any) -> Spec:
 
 
 class _Stages:
-    """Makes the nodes of one config, inputs first; collects nodes of embeddings, latency, legs and comparisons."""
+    """The nodes of one config, made inputs first; those of embeddings, latency, legs and comparisons are listed."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts

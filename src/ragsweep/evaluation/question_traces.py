@@ -24,7 +24,7 @@ LISTED = 10
 
 @dataclass(frozen=True, eq=False)
 class QuestionTracer:
-    """Traces questions as dictionaries and lists, so that secrets in them can be masked.
+    """A tracer that represents questions as dictionaries and lists, so that secrets in them can be masked.
 
     A trace has a span for each leg, for fusion, reranking and generation, and for each judged metric. A span has a
     ``name``, ``inputs``, ``outputs`` and ``seconds`` (NaN if not measured). Retrieved chunks have the form in which

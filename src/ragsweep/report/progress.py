@@ -33,7 +33,7 @@ UNITS = {"rerank": "question-chunk pairs"}
 
 
 class Lines(Listener):
-    """Prints a line for each warning, and for each node that another process is computing; prints no progress."""
+    """A listener that prints warnings, and nodes that another process is computing, but no progress."""
 
     def __init__(self, screen: Terminal) -> None:
         self.screen = screen
@@ -81,7 +81,7 @@ class _Running:
 
 
 class StageProgress(Lines):
-    """Shows the progress of the innermost running stage, and prints a line at the end of a long stage."""
+    """A listener that shows the progress of the innermost running stage, and prints a line at the end of a long one."""
 
     def __init__(
         self, screen: Terminal, bars: Progress, meter: UsageMeter, live: Callable[[Any, Any], str] | None = None

@@ -36,7 +36,7 @@ LOG_WIDTH = 120
 
 
 class Terminal:
-    """Prints to a stream: with progress bars on a terminal, in plain lines elsewhere.
+    """A printer to a stream: with progress bars on a terminal, in plain lines elsewhere.
 
     If a reader such as head closes the pipe, printing stops, but the computation continues.
     """
