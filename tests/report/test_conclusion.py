@@ -72,6 +72,13 @@ def test_the_measured_gain_stands_beside_the_expected_one() -> None:
     assert shown == [(f"{expected:.3f}"[1:], f"{measured:.3f}"[1:])]
 
 
+def test_questions_about_few_documents_are_counted_where_nothing_can_be_shown() -> None:
+    source = {"source": [f"document {n % 4}" for n in range(len(BASE))]}
+    assert evidence(decide(changed(A, source), changed(B, source))) == [
+        f"Nothing is shown: fewer than 10 independent questions ({len(BASE)} questions in 4 clusters, by document)."
+    ]
+
+
 @pytest.mark.parametrize(("factor", "rising", "gain"), [(0.5, False, 0.5), (2.0, True, 1.0)])
 def test_gains_and_losses_of_an_amount_are_shares_of_the_other_config(factor: float, rising: bool, gain: float) -> None:
     """Half the time is a reduction by 50 %, twice the speed an increase by 100 %; no config loses all speed."""

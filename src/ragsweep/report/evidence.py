@@ -43,7 +43,9 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
         yield from _by_part(verdict, verdict.concentration)
     if math.isnan(found.critical):
         why = found.notes[next(row for row in range(others + 1) if row != verdict.reference)]
-        yield Statement("", f"Nothing is shown: {why}.")
+        questions, clusters = len(verdict.matrix.questions), len(set(verdict.matrix.clusters.tolist()))
+        of = f" ({counted(questions, 'question')} in {counted(clusters, 'cluster')}, by document)"
+        yield Statement("", f"Nothing is shown: {why}{of if clusters < questions else ''}.")
         return
     by_kind = {kind: rows for kind in ORDER if (rows := conclusion.evidence.by_kind.get(kind))}
     parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items()]

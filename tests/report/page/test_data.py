@@ -477,6 +477,18 @@ def test_intervals_of_differences_are_explained_only_where_they_are_shown(cluste
     assert ["hold for all configs together" in note for note in page_notes] == [clusters == 40]
 
 
+@pytest.mark.parametrize("ends", [0.1, math.nan])
+def test_brackets_are_explained_only_where_they_are_shown(ends: float) -> None:
+    def with_ends(one: Result) -> Result:
+        metrics = {name: replace(found, low=ends, high=ends) for name, found in one.summaries.metrics.items()}
+        return replace(one, summaries=replace(one.summaries, metrics=metrics))
+
+    report = source([with_ends(one) for one in grid(GAINS)[:1]])
+    notes = [table.note for table in sweep_document(report, 120).sections[0].blocks if isinstance(table, Table)]
+    notes.append(section(pages.page(report), "configs")[0]["note"])
+    assert ["brackets" in note for note in notes] == [not math.isnan(ends)] * 2
+
+
 def test_a_small_lead_in_a_race_is_not_zero() -> None:
     race = {"asked": 20, "of": 40, "ahead": 0.0004, "rule": "r", "guarantee": "g"}
     results = [*grid(GAINS)[:2], changed(grid(GAINS)[2], state="DROPPED", race=race)]

@@ -29,7 +29,13 @@ from ragsweep.report.page.figures import is_known
 from ragsweep.report.page.losses import funnel_items, fusion_items
 from ragsweep.report.page.questions import browse
 from ragsweep.report.page.view import PageView
-from ragsweep.report.sweep_document import TUNED, conclusion_statements, define, has_difference_intervals
+from ragsweep.report.sweep_document import (
+    TUNED,
+    conclusion_statements,
+    define,
+    has_difference_intervals,
+    has_intervals,
+)
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table, unlabelled_note
 from ragsweep.report.tables import count_scored, counts_range, evidence_note, moment
@@ -119,7 +125,7 @@ def _configs(view: PageView) -> Iterator[Block]:
     found = view.report.conclusion.comparison
     table = sweep_table(view.results, view.headline, found, view.choice, 10_000, len(view.results))
     header = [name.removeprefix(">") for name in table.header]
-    note = "Values in brackets are 95 % intervals."
+    note = "Values in brackets are 95 % intervals." if has_intervals(table) else ""
     if has_difference_intervals(table, view.compared):
         note = f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
     note += f" {TUNED}." if view.report.conclusion.finals else ""
