@@ -204,6 +204,8 @@ def test_the_sign_of_a_product_means_that_all_combinations_were_swept() -> None:
     grid = [config(n, 0.5, n, k=k, b=b) for n, (k, b) in enumerate([("3", "1"), ("3", "2"), ("5", "1"), ("5", "2")])]
     assert swept(grid) == swept([*grid, grid[0]]) == "k = 3, 5 × b = 1, 2"
     assert swept(grid[:3]) == "k = 3, 5; b = 1, 2 (3 of 4 combinations, without 5 2)"
+    models = [config(n, 0.5, n, m=m, b=b) for n, (m, b) in enumerate([("/a/x", "1"), ("/a/x", "2"), ("/b/y", "1")])]
+    assert swept(models) == "m = x, y; b = 1, 2 (3 of 4 combinations, without y 2)"
     assert swept([*grid[:3], config(3, 0.5, 3, k="5")]) == "k = 3, 5; b = 1, 2"
     many = [config(n, 0.5, n, k=str(n), b=str(n % 2)) for n in range(9)]
     assert swept(many) == "k; b = 0, 1"

@@ -132,14 +132,21 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
 
 
-def lacking(values: Sequence[Sequence[str]], present: Collection[tuple[str | None, ...]], most: int = 3) -> str:
+def lacking(
+    values: Sequence[Sequence[str]],
+    names: Sequence[Sequence[str]],
+    present: Collection[tuple[str | None, ...]],
+    most: int = 3,
+) -> str:
     """Return ``, without A C, B D``, the combinations of the values that are not present; "" if these exceed ``most``.
 
-    ``values`` are those of each setting. Each item of ``present`` has one value of each setting.
+    ``values`` are those of each setting, and ``names`` the texts that stand for them. Each item of ``present`` has one
+    value of each setting.
     """
     if math.prod(map(len, values)) - len(present) > most:
         return ""
-    return ", without " + ", ".join(short(" ".join(one)) for one in product(*values) if one not in present)
+    absent = [pairs for pairs in product(*map(zip, values, names)) if tuple(value for value, _ in pairs) not in present]
+    return ", without " + ", ".join(" ".join(name for _, name in pairs) for pairs in absent)
 
 
 def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:

@@ -98,18 +98,17 @@ def swept(results: Sequence[Result]) -> str:
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
-    digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= MOST_VALUES}
+    names = {key: _cut(texts, digits_for(texts)) for key, texts in values.items() if len(texts) <= MOST_VALUES}
     combinations = {tuple(config.get(key) for key in keys) for config in configs}
     grid, is_crossed = math.prod(map(len, values.values())), all(None not in one for one in combinations)
     is_grid = is_crossed and len(combinations) == grid
     listed = (" × " if is_grid else "; ").join(
-        f"{name} = {', '.join(_cut(values[key], digits[key]))}" if key in digits else name
-        for key, name in short_keys(keys).items()
+        f"{name} = {', '.join(names[key])}" if key in names else name for key, name in short_keys(keys).items()
     )
-    is_part = is_crossed and not is_grid and len(digits) == len(keys)
-    if not is_part:
+    if not is_crossed or is_grid or len(names) < len(keys):
         return listed
-    return f"{listed} ({len(combinations):,} of {grid:,} combinations{lacking(list(values.values()), combinations)})"
+    without = lacking(list(values.values()), list(names.values()), combinations)
+    return f"{listed} ({len(combinations):,} of {grid:,} combinations{without})"
 
 
 def sweep_table(
