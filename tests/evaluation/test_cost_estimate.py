@@ -154,6 +154,18 @@ def test_measured_judgements_count_for_other_numbers_of_samples_and_passages(
     assert costs(session(tmp_path), [*words, "judge.seed=7"]).stages["judge"].charge.calls == one.calls
 
 
+def test_measured_judgements_count_where_the_number_of_passages_is_unknown(server: LlmServer, tmp_path: Path) -> None:
+    system = ["system=http", f"system.url={server.base_url}/chat/completions",
+              "system.body={messages: [{role: user, content: '{question}'}]}",
+              "system.answer='choices[0].message.content'", "system.contexts='choices[*].message.content'"]  # fmt: skip
+    words = [one for one in judged(server, tmp_path, "~metrics.ragas_faithfulness") if one.split(".")[0] != "llm"]
+    words = [one for one in words if not one.startswith(("llm", "top_k", "depth"))] + system
+    spent(tmp_path, *words)
+    charge = costs(session(tmp_path), [*words, "judge.seed=7"]).stages["judge"].charge
+    assert not charge.estimated
+    assert charge.calls > 0
+
+
 @pytest.mark.parametrize(
     ("metric", "calls", "written"),
     [(RagasFaithfulness, 2, 2), (RagasContextPrecision, 5, 5), (RagasSemanticSimilarity, 1, 0)],

@@ -181,7 +181,8 @@ def _is(served: str, model: str) -> bool:
 
 
 def _has_calls_per_passage(stage: PaidStage, size: RequestSize) -> bool:
-    with_passages, without = (_own_estimate(stage, size._replace(passages=count)) for count in (1.0, 0.0))
+    """Return whether each passage costs calls; False if the number of passages is unknown (NaN) or 0."""
+    with_passages, without = (_own_estimate(stage, one) for one in (size, size._replace(passages=0.0)))
     return with_passages is not None and without is not None and with_passages.calls > without.calls
 
 
