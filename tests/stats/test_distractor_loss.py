@@ -67,3 +67,10 @@ def test_only_a_loss_that_is_shown_is_printed(loss: float, lines: int) -> None:
     printed = list(distractor_statements(conclusion.audits.distractors))
     assert len(printed) == lines
     assert all(one.data["change"] == pytest.approx(-0.5) and one.data["questions"] == 20 for one in printed)
+
+
+def test_a_loss_on_questions_of_one_document_which_has_no_interval_is_not_printed() -> None:
+    config, source = {"success": {"metric": "success_rate"}}, {"source": ["one"] * 20}
+    tables = [table([rate] * 20, [score] * 10 + [1.0] * 10) | source for rate, score in ((0.0, 0.9), (0.5, 0.2))]
+    conclusion = conclude(None, [a_result(questions=one, config=config) for one in tables])
+    assert list(distractor_statements(conclusion.audits.distractors)) == []

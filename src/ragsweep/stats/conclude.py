@@ -111,9 +111,9 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of distractors on the common success metric; None if unknown, or if its interval contains 0."""
+    """Return the effect of distractors on the common success metric; None unless its interval excludes 0."""
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None
     found = distractor_loss([result.questions for result in results], metrics.pop())
-    return found if found and not found.low <= 0 <= found.high else None
+    return found if found and (found.low > 0 or found.high < 0) else None
