@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from ragsweep.commands.command_line import SWEEP, Parser, add_path, ignore_closed_pipe, print_blocks
+from ragsweep.commands.command_line import SWEEP, Parser, add_path, ignore_closed_pipe, output_file, print_blocks
 from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.results import Result
@@ -49,14 +49,14 @@ def report(arguments: Sequence[str]) -> int:
     shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (default: the newest)")
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
     place = "output file (default: report-SWEEP.html or history.html; Markdown is printed)"
-    parser.add_argument("-o", "--output", metavar="FILE", help=place)
+    parser.add_argument("-o", "--output", type=output_file, metavar="FILE", help=place)
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="page or text (default: html)")
     add_path(parser)
     options = parser.parse_args(arguments)
     if options.history:
         if options.format == "markdown":
             parser.error("--history: writes only HTML; omit --format markdown, which writes one sweep")
-        return _history(options.path, options.output or "history.html")
+        return _history(options.path, options.output or Path("history.html"))
     ledger = open_ledger(options.path)
     sweeps = ledger.sweeps()
     if not sweeps:
@@ -77,10 +77,10 @@ def report(arguments: Sequence[str]) -> int:
         return 0
     texts = Session().page_texts(summary.results, Secrets())
     page = sweep_page(summary, sweep, texts)
-    return _write_page(options.output or f"report-{reference(sweep)}.html", page)
+    return _write_page(options.output or Path(f"report-{reference(sweep)}.html"), page)
 
 
-def _history(path: str, name: str) -> int:
+def _history(path: str, name: Path) -> int:
     sweeps = list(recorded_sweeps(open_ledger(path)))
     if not sweeps:
         way = "repeat the command of a sweep, or try ragsweep run -m sweeps=demo"
@@ -88,16 +88,16 @@ def _history(path: str, name: str) -> int:
     return _write_page(name, as_html(history_document(sweeps), Secrets()))
 
 
-def _write_page(name: str, page: bytes) -> int:
+def _write_page(name: Path, page: bytes) -> int:
     _write(name, page)
     text = f"{name} · {spelled(len(page))}; open it in a browser"
-    print_blocks(lines(Statement("report", text, {"file": name, "bytes": len(page)})))
+    print_blocks(lines(Statement("report", text, {"file": str(name), "bytes": len(page)})))
     return 0
 
 
-def _write(name: str, content: bytes) -> None:
+def _write(name: Path, content: bytes) -> None:
     try:
-        Path(name).write_bytes(content)
+        name.write_bytes(content)
     except OSError as fault:
         raise InputError(f"{name}: cannot be written: {fault.strerror}; choose another file with -o") from fault
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import add_path, print_document
+from ragsweep.commands.command_line import add_path, output_file, print_document
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Passage, Request
@@ -37,7 +37,7 @@ def gates(arguments: Sequence[str]) -> int:
     parser = words_parser("gates", _ABOUT, _FILE)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     report = "file of the report; default: gates.json in --path, or none with --json"
-    parser.add_argument("--report", metavar="FILE", help=report)
+    parser.add_argument("--report", type=output_file, metavar="FILE", help=report)
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)
     values, given = inputs.values, inputs.read_set()
@@ -60,7 +60,7 @@ def gates(arguments: Sequence[str]) -> int:
     facts = gates_facts(subject, results, profile.name, admissions)
     blocks = [*gates_blocks(subject, results, profile), admission_statements(admissions)]
     if options.report or not options.json:
-        written = Path(options.report or Path(options.path) / "gates.json")
+        written = options.report or Path(options.path) / "gates.json"
         write_report(written, facts)
         blocks.append(paragraphs("REPORT", Statement("", str(written))))
     blocks.append(Statements([*evidence_step(entries, inputs.file, values["corpus"])], "commands"))
