@@ -150,21 +150,35 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
         way = "write KEY=VALUE, and quote a value that must not be parsed"
         why = str(fault).removeprefix(f"Error parsing override '{line}'").strip().splitlines()[0]
         raise HydraException(f'{start}cannot read "{line}": {why}; {way}') from fault
+    if "${" not in line or _is_readable(override, loader):
+        return override
     value: Any = override.value()
     if isinstance(value, ChoiceSweep):
-        value.list = [_quoted(one) if _needs_quotes(one) else one for one in value.list]
-    elif _needs_quotes(value) and not override.get_value_element_as_str().startswith(("'", '"')):
-        return parse_override(f"{override.get_key_element()}={_quoted(value).with_quotes()}", where, loader)
-    return override
+        value.list = [_spelled(one) for one in value.list]
+        return override
+    key, _, text = line.partition("=")
+    alone = parse_override(f"{key}=choice({text})", where, loader)
+    return OverridesParser.create(loader).parse_overrides([f"{key}={next(alone.sweep_string_iterator())}"])[0]
 
 
-def _needs_quotes(value: object) -> TypeGuard[str]:
-    """Return whether a value is an interpolation with quotes (``${oc.env:A,"b c"}``), which Hydra misspells."""
-    return isinstance(value, str) and ("'" in value or '"' in value)
+def _is_readable(override: Override, loader: ConfigLoader | None) -> bool:
+    """Return whether Hydra can parse its own spelling of an override's values."""
+    sweep = override.sweep_string_iterator() if override.is_sweep_override() else [override.get_value_element_as_str()]
+    try:
+        OverridesParser.create(loader).parse_overrides([f"{override.get_key_element()}={text}" for text in sweep])
+    except HydraException:
+        return False
+    return True
 
 
-def _quoted(text: str) -> QuotedString:
-    return QuotedString(text, Quote.single)
+def _spelled(value: Any) -> Any:
+    """Return a value in which interpolations with quotes (``${oc.env:A,"b c"}``), which Hydra misspells, are quoted."""
+    if isinstance(value, list):
+        return [_spelled(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _spelled(one) for key, one in value.items()}
+    has_quotes = isinstance(value, str) and ("'" in value or '"' in value)
+    return QuotedString(value, Quote.single) if has_quotes else value
 
 
 def value_text(override: Override) -> str:

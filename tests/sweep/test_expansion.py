@@ -37,6 +37,21 @@ def test_an_interpolation_with_quotes_has_the_same_value_in_a_job(value: str, mo
     assert OverridesParser.create().parse_override(line).value() == value
 
 
+@pytest.mark.parametrize(
+    "line", ["a=\"x${oc.env:X,'b'}\"", """a="x${oc.env:X,'b'}",c""", """a=["x${oc.env:X,'b'}",c]""", "a=${b},[${c}]"]
+)
+def test_a_line_that_hydra_spells_readably_keeps_its_spelling_and_so_the_identity_of_its_sweep(line: str) -> None:
+    plain = OverridesParser.create().parse_overrides([line])[0]
+    sweep = plain.sweep_string_iterator() if plain.is_sweep_override() else [plain.get_value_element_as_str()]
+    assert [job.overrides[0] for job in expand([line])] == [f"a={text}" for text in sweep]
+
+
+@pytest.mark.parametrize("more", ["", ",[2]"])
+def test_interpolations_with_quotes_may_stand_in_lists_and_mappings(more: str) -> None:
+    line = expand([f"""a=[{{b:${{oc.env:NAME,'b "c'}}}},"x, y"]{more}"""])[0].overrides[0]
+    assert OverridesParser.create().parse_override(line).value() == [{"b": """${oc.env:NAME,'b "c'}"""}, "x, y"]
+
+
 def test_cases_are_a_union_of_products() -> None:
     jobs = expand(["seed=1,2"], {"top_k": "3,5"}, [["retriever=bm25"], ["retriever=rrf", "retriever.k=20,40"]])
     assert lines_of(jobs) == [
