@@ -80,7 +80,6 @@ def rank(retriever: Any, chunker: Any = None, reranker: Any = None) -> Rankings:
     ("positions", "scores", "fault"),
     [
         ([[0, -5, 2]], [[3, 2, 1]], "a position is -5"),
-        ([[0, 5, 2]], [[3, 2, 1]], "a position is 5, but there are only 5 chunks"),
         ([[0, 0, 2]], [[3, 2, 1]], "a chunk occurs twice"),
         ([[0, -1, 2]], [[3, -np.inf, 1]], "continues after the position -1"),
         ([[0, 1, 2]], [[3, NAN, 1]], "is not finite"),

@@ -1,7 +1,7 @@
 """Check the results of parts from other packages: an invalid result would give wrong scores instead of an error."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -52,14 +52,11 @@ def read_dataset(reader: DatasetReader) -> Dataset:
     return dataset
 
 
-def checked_rankings(
-    part: object, found: object, rows: int, spans: Callable[[], Spans], kept: NDArray[np.bool_] | None = None
-) -> Rankings:
+def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bool_] | None = None) -> Rankings:
     """Return the rankings of ``rows`` queries that a part found; raise ConfigError, which names the part, if invalid.
 
-    Rankings by parts of ragsweep are checked only for their type; ``spans`` returns the ranked chunks, and is called
-    only for other parts. If ``kept`` (rows,) is given, the contents of other rankings are not checked, because the
-    caller replaces them.
+    Rankings by parts of ragsweep are checked only for their type. If ``kept`` (rows,) is given, the contents of other
+    rankings are not checked, because the caller replaces them.
     """
     _check_type(part, found, Rankings, "; create it with ragsweep.parts.ranking.arrange")
     assert isinstance(found, Rankings)
@@ -73,8 +70,6 @@ def checked_rankings(
     ranked, ascending = positions != NO_CHUNK, np.sort(positions, axis=1)
     if (positions < NO_CHUNK).any():
         _reject(part, f"a position is {positions.min()}; it must be the number of a chunk, or -1 past the end")
-    if (positions >= (chunks := len(spans().start))).any():
-        _reject(part, f"a position is {positions.max()}, but there are only {chunks} chunks, numbered from 0")
     if (ranked[:, 1:] & ~ranked[:, :-1]).any():
         _reject(part, "a ranking continues after the position -1, which marks its end")
     if ((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] != NO_CHUNK)).any():

@@ -117,7 +117,7 @@ class StageContext(Protocol):
     """The interface that a running stage uses to read its inputs and to store partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the value of ``node``, an input at any depth, or, if its kind is "rows", of ``rows`` in this order."""
+        """Return the value of the input ``node`` or, if its kind is "rows", the values of ``rows`` in this order."""
 
     def progress(self, done: int, total: int) -> None:
         """Report progress: ``done`` of ``total`` rows or chunks."""

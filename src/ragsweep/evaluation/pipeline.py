@@ -167,7 +167,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = part.retrieve(work.get(index), list(rows), depth)
-            found = checked_rankings(part, found, len(rows), partial(work.get, self.chunks))
+            found = checked_rankings(part, found, len(rows))
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
@@ -213,7 +213,7 @@ class _Stages:
             found = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
             # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
             kept = query_vectors.any(axis=1)
-            found = checked_rankings(search, found, len(rows), partial(work.get, self.chunks), kept)
+            found = checked_rankings(search, found, len(rows), kept)
             return pad_where_not(kept[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
@@ -254,9 +254,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
-            fused = checked_rankings(
-                built.value, built.value.fuse(dict(found), depth), len(rows), partial(work.get, self.chunks)
-            )
+            fused = checked_rankings(built.value, built.value.fuse(dict(found), depth), len(rows))
             failed = np.any([leg.failed for leg in found.values()], axis=0)
             return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 

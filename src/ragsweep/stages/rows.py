@@ -14,7 +14,6 @@ import numpy as np
 from ragsweep.core.identity import Node, Rows
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.database import Cost
-from ragsweep.stages.graph import walk
 
 if TYPE_CHECKING:
     from ragsweep.stages.executor import Executor
@@ -180,8 +179,8 @@ class Computation:
         return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the value of an input, or of an input of an input; the time taken is not counted towards this node."""
-        assert any(node.address == one.address for one in walk(self.node.inputs)), f"no input of {self.node.stage}"
+        """Return the value of an input; the time taken is not counted towards this node."""
+        assert any(node is source for source in self.node.inputs), f"the node is not an input of {self.node.stage}"
         begin = time.perf_counter()
         try:
             return self._executor.get(node, rows)
