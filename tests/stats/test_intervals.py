@@ -29,6 +29,17 @@ def test_perfect_scores_are_not_certainty() -> None:
     assert interval([0.0] * 50) == (0.0, pytest.approx(stats.binomtest(0, 50).proportion_ci(0.95, "exact").high))
 
 
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.1, 1.0])), min_size=12, max_size=12))
+@example([(0.3, 0.0)] + [(0.0, 0.0)] * 11)
+@example([(1.0, 1.0)] * 11 + [(0.5, 1.0)])
+def test_higher_scores_have_no_lower_end(pairs: list[tuple[float, float]]) -> None:
+    """Twelve scores of 0 have the interval [0, .26], so with one score of .3 the upper end is not .1."""
+    scores, share = np.array(pairs).T
+    lower, higher = interval((scores * share).tolist()), interval(scores.tolist())
+    assert lower[0] <= higher[0]
+    assert lower[1] <= higher[1]
+
+
 def test_missing_scores_are_not_zeros() -> None:
     values = list(np.random.default_rng(2).uniform(0.4, 0.6, size=100))
     low, high = interval([*values, *[float("nan")] * 100])
@@ -122,7 +133,9 @@ def test_few_scores_have_the_interval_of_student(questions: int) -> None:
     _, low, high = means_with_intervals(scores[None, :], np.array([np.nan]), np.array([np.nan]))
     assert (low[0], high[0]) == pytest.approx(expected, abs=1e-3)
     _, low, high = means_with_intervals(scores[None, :], np.array([0.0]), np.array([1.0]))
-    assert (low[0], high[0]) == pytest.approx((max(expected[0], 0.0), min(expected[1], 1.0)), abs=1e-3)
+    width = 1 - 0.025 ** (1 / questions)  # of the interval of scores that are all 0, or all 1
+    ends = max(min(expected[0], 1 - width), 0.0), min(max(expected[1], width), 1.0)
+    assert (low[0], high[0]) == pytest.approx(ends, abs=1e-3)
 
 
 def test_few_scores_that_do_not_vary_have_no_interval() -> None:

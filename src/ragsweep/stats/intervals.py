@@ -42,9 +42,10 @@ def means_with_intervals(
     with scores of the total weight s. Calls with the same number of clusters use the same resamples (fixed seed).
 
     If n is below ten, Student's t is used, clipped to the bounds. Both ends are then NaN if n is below two, or if the
-    scores are all equal, because their spread is unknown. There is one exception, for any n: if all scores equal one of
-    the metric's two bounds, the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), and its width
-    is 1 - .025 ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
+    scores are all equal, because their spread is unknown. If a metric has two bounds, n scores at the lower bound have
+    the interval of n equal Bernoulli draws (Clopper and Pearson 1934), whose width is 1 - .025 ** (1 / n) of the range.
+    No upper end is below this interval's, because higher scores cannot have a lower upper end; the same holds for the
+    upper bound and lower ends. Without scores, the mean and the ends are NaN.
 
     For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
     bits below the largest score), so an interval depends on neither the other metrics nor the number of threads.
@@ -55,8 +56,7 @@ def means_with_intervals(
     unknown = np.isnan(low)
     low, high = np.fmax(low, lowest), np.fmin(high, highest)  # fmax and fmin ignore a bound of NaN
     low[unknown] = high[unknown] = np.nan
-    _open_at_bounds(rows, (lowest, highest), (low, high), _effective(~np.isnan(rows), weights, clusters))
-    return mean, low, high
+    return mean, *_widen(rows, (lowest, highest), (low, high), _effective(~np.isnan(rows), weights, clusters))
 
 
 def _bootstrap(rows: Doubles, weights: Doubles | None, clusters: Numbers | None) -> Doubles:
@@ -196,20 +196,19 @@ def _percentiles(means: Doubles, tails: Doubles) -> Doubles:
     return np.stack([ordered[row, np.floor(tail).astype(int)], ordered[row, np.ceil(last - tail).astype(int)]], axis=1)
 
 
-def _open_at_bounds(
+def _widen(
     rows: Doubles, bounds: tuple[Doubles, Doubles], ends: tuple[Doubles, Doubles], effective: Doubles
-) -> None:
+) -> tuple[Doubles, Doubles]:
+    """Return the ends, not nearer to a bound than those of scores that all equal the opposite bound."""
     (lowest, highest), (low, high) = bounds, ends
     unknown = np.isnan(rows)
-    at_top = (unknown | (rows == highest[:, None])).all(axis=1)
-    at_bottom = (unknown | (rows == lowest[:, None])).all(axis=1)
-    bounded = ~(np.isnan(lowest) | np.isnan(highest) | unknown.all(axis=1))
-    for n in np.flatnonzero(bounded & (at_top | at_bottom)).tolist():
-        width = (highest[n] - lowest[n]) * (1 - ((1 - LEVEL) / 2) ** (1 / float(effective[n])))
-        if at_top[n]:
-            low[n], high[n] = highest[n] - width, highest[n]
-        if at_bottom[n]:
-            low[n], high[n] = lowest[n], lowest[n] + width
+    with np.errstate(divide="ignore"):
+        width = np.where(effective > 0, (highest - lowest) * (1 - ((1 - LEVEL) / 2) ** (1 / effective)), np.nan)
+    for bound in bounds:
+        equal = (unknown | (rows == bound[:, None])).all(axis=1) & ~np.isnan(width)
+        low, high = np.where(equal, bound, low), np.where(equal, bound, high)
+    widened = ~(np.isnan(low) | np.isnan(width))
+    return np.where(widened, np.fmin(low, highest - width), low), np.where(widened, np.fmax(high, lowest + width), high)
 
 
 @lru_cache
