@@ -158,7 +158,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
         (["corpus=pages", "out=set", "+strata.priorities={part0: a}", "embedder=hashing"], "strata.shares), got 'a'"),
         (["corpus=pages", "out=set", "+strata.priorities={part: 1}", "embedder=hashing"], "priorities.part: no strat"),
         (["corpus=pages", "out=set", "+strata.patterns={a: '*'}"], "strata.patterns.a: must be a list, such as"),
-        (["corpus=pages", "out=set", "~gates.G5-2"], "gates.G5-2: is missing; to omit a gate, list"),
+        (["corpus=pages", "out=set", "~gates.G5-2"], "gates.G5-2 is missing; add it, or omit it by"),
         (["corpus=pages", "out=set", "strata.shares=3"], "strata.shares: must be a list of numbers"),
         (["corpus=pages", "out=set", "strata.shares=[1, 0]", "embedder=hashing"], "shares: are all 0 for the prior"),
         (["corpus=pages", "out=set", "strata.cap=x"], "cap: must be a number of at least 0, such as .5, got 'x'"),

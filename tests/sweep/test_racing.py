@@ -221,7 +221,8 @@ def test_nobody_is_dropped_where_nothing_is_asked_or_every_config_failed() -> No
 
 def test_scores_beyond_the_bounds_are_refused() -> None:
     with pytest.raises(
-        InputError, match=r"1.5 apart, but spread, the width of the metric's bounds, is 1; correct the bounds"
+        InputError,
+        match=r"differ by 1.5, but the metric's range is only 1 wide \(spread\); correct the",
     ):
         Betting().decide({"a": [0.0, 1.5], "b": [0.0, 0.0]})
     assert Betting(spread=2).decide({"a": [0.0, 1.5], "b": [0.0, 0.0]}).dropped == ()

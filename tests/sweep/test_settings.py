@@ -59,7 +59,7 @@ def check(*overrides: str) -> None:
             (f"finalists={wrong}", "finalists: must be a whole number")
             for wrong in ("-1", "1.5", "true", "all", "null")
         ),
-        ("progress=bars", "progress: must be questions, or null, got 'bars'"),
+        ("progress=bars", "progress: must be \"questions\" or null, got 'bars'"),
         ("plan=yes", "plan: must be true, false or json, got 'yes'"),
         ("rerun=1", "rerun: must be true or false, got 1"),
         ("store.path='~/results'", "store.path: ~ is not expanded, got '~/results'; write /"),

@@ -268,7 +268,7 @@ def packed_node(
 def wording_node(
     stage: str, spec: Spec, part: Any, ask: Callable[[list[Any], Callable[[int, Any], None]], None], kind: type[Any]
 ) -> Node:
-    """Make the node of a part's results for questions; its rows are keyed by `QuestionKey.wording`.
+    """Return the node that computes a part's result for each question; its rows are keyed by `QuestionKey.wording`.
 
     ``ask`` is the part's method, such as ``route``, and ``kind`` is the type of its results.
     """

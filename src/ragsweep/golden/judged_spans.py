@@ -60,8 +60,9 @@ def locate_labels(
     corpus: Corpus,
     copies: Mapping[Evidence, Sequence[tuple[str, int, int]]] = MappingProxyType({}),
 ) -> list[JudgedSpan]:
-    """Return the labels of a question as spans: whole documents, or the first occurrence of an anchor in its document.
+    """Return the labels of a question as spans.
 
+    A label's span is its document or, if it has an anchor, the anchor's occurrence at ``start`` (default: the first).
     Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors`` (ids of misleading
     documents) becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of its anchor
     in other documents (see `JudgedSpan`).

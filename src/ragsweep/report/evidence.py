@@ -1,4 +1,4 @@
-"""Sentences on the differences that a sweep shows beyond chance, and on those that it cannot show."""
+"""Sentences on the significant differences between the configs of a sweep, and on what the sweep cannot show."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -43,9 +43,10 @@ class Segment(NamedTuple):
 
 
 class Store:
-    """A store in a folder that is opened or created; ``warn`` is called for damage and failed reads and writes.
+    """A store in ``folder``, which is created if it does not exist.
 
-    The constructor raises OSError or sqlite3.Error if the folder cannot be created or written.
+    ``warn`` is called with a message for each damaged entry and each failed read or write. The constructor raises
+    OSError or sqlite3.Error if the folder cannot be created or is not writable.
     """
 
     def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:

@@ -91,12 +91,12 @@ def compare_labelled(
     """Compare a sweep's configs as ``compare_configs`` does, but by corrected scores for metrics with labels.
 
     Intervals of corrected differences are simultaneous (Bonferroni). If the deciding metric has labels, configs with
-    too few labels are excluded. The judge's scores decide, and ``uncorrected`` has the reason, if the reference or
-    every other config has too few labels, if ratios are compared, or if there are too few independent questions.
+    too few labels are excluded. This metric is not corrected if the reference or every other config has too few labels,
+    if ratios are compared, or if there are too few independent questions; ``uncorrected`` then has the reason.
 
-    Without a baseline, differences refer to the choice by corrected means. A corrected mean is the reference's mean
-    plus the corrected difference, so the choice can depend on the reference. ``references`` lists the references that
-    were tried so far; if the choice is among them, the last reference remains.
+    Without a baseline, differences are relative to the config that is chosen by corrected means. A corrected mean is
+    the reference's mean plus the corrected difference, so the choice can depend on the reference. ``references`` lists
+    the references of earlier, recursive calls; if the choice is among them, the last of them stays the reference.
 
     Raises:
         InputError: The run of a label matches more than one config.

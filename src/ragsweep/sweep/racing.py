@@ -119,8 +119,8 @@ class Betting:
         widest = float(apart.max(initial=0.0))
         if widest > self.spread * (1 + 1e-9):
             raise InputError(
-                f"two scores of one question are {widest:g} apart, but spread, the width of the metric's bounds,"
-                f" is {self.spread:g}; correct the bounds, or race another metric"
+                f"two scores of one question differ by {widest:g}, but the metric's range is only {self.spread:g} wide"
+                " (spread); correct the metric's bounds, or race by another metric"
             )
 
 

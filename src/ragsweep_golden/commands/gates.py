@@ -108,8 +108,8 @@ def read_rules(node: Mapping[str, Any], profile: Profile) -> dict[str, GateRule]
             )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     if missing := set(profile.gates) - rules.keys():
-        way = "to omit a gate, list the others in a profile: +profiles.mine=[...] profile=mine"
-        raise ConfigError(f"gates.{min(missing)}: is missing; {way}")
+        way = "add it, or omit it by a profile that lists the others: +profiles.mine=[...] profile=mine"
+        raise ConfigError(f"gates.{min(missing)} is missing; {way}")
     return {gate: rules[gate] for gate in profile.gates}
 
 

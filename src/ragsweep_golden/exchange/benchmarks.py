@@ -214,7 +214,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 def _negative(
     question: Question, overlapping: Set[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the index of the best chunk with no part of the evidence and no right answer; None if there is none.
+    """Return the index of the first chunk with neither evidence nor a right answer; None if there is no such chunk.
 
     The chunks of the distractors are tried first, those in ``ranked`` before the others. If none of them qualifies,
     all chunks in ``ranked`` are tried.

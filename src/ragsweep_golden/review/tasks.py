@@ -18,7 +18,7 @@ AROUND = 400  # number of characters that the page shows on either side of an an
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
-    """Return a task, with the texts that the page shows, for each silver entry that is not rejected.
+    """Return one task for each silver entry that is not rejected; a task contains the texts that the review page shows.
 
     The passage of a task contains all relevant evidence of the entry that can be shown (see ``_passage``).
     """
@@ -80,7 +80,7 @@ def _around_evidence(entry: Entry, corpus: Corpus) -> str:
 
 
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Return a task, with the texts that the page shows, for each unjudged passage of a pool, in pool order.
+    """Return one task for each unjudged passage of a pool, in pool order, with the texts that the review page shows.
 
     A passage counts as judged if a label of its entry has the same document, anchor and start. Raises InputError if the
     question of a passage is not among ``entries``.

@@ -158,7 +158,7 @@ def _files(
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
-        raise InputError(f"{found}: is an external system, which cannot be shipped; ship a config with system=pipeline")
+        raise InputError(f"{found} is of an external system, which cannot be shipped; ship one with system=pipeline")
     session = open_recorded(result, path, config.get("compute", LOCAL))
     dataset = session.recorded_dataset(result)
     if dataset is None:

@@ -166,7 +166,10 @@ def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges
 
 
 def read_shipped_corpus(registry: ModelRegistry, version: ModelVersion, folder: Path) -> tuple[Corpus, Sequence[str]]:
-    """Download a version's corpus to a folder; return it, and the patterns of documents that its dataset excludes."""
+    """Download the corpus of a model version to ``folder``.
+
+    Return the corpus, and the patterns of the documents that the version's dataset excludes.
+    """
     bundle = Bundle.read(registry.download(version, (MANIFEST, CORPUS), folder), (CORPUS,))
     excluded = ((bundle.manifest["config"].get("dataset") or {}).get("exclude")) or ()
     return bundle.corpus, [excluded] if isinstance(excluded, str) else list(excluded)

@@ -168,6 +168,6 @@ def _embedded(path: str) -> Any:
     try:
         client = QdrantClient(path=path)
     except RuntimeError as fault:
-        raise CallFailed(f"the index's path: {' '.join(str(fault).split())}") from None
+        raise CallFailed(f"cannot open the folder index.path: {' '.join(str(fault).split())}") from None
     atexit.register(client.close)
     return client

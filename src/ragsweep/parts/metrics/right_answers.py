@@ -49,7 +49,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class _Overlap(UsesLibraries, AnswerMetric):
-    """A metric whose score is the best over the right answers.
+    """Base class of metrics that compare an answer with each right answer; the highest score counts.
 
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """

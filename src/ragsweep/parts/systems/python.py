@@ -126,10 +126,11 @@ class Python:
         if returned is None or isinstance(returned, str):
             return to_response(Returned(returned), self.refusals, Usage(1), self.thoughts)
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
-            needed = "answer (unless system.answers=false) and " if self.answers else ""
+            needed = "the key answer (unless system.answers=false) and " if self.answers else ""
             keys = ", ".join(KEYS[1:] if self.answers else KEYS)
             raise ValueError(
-                f"the function must return a string, or a mapping with {needed}any of {keys}, got {returned!r:.60}"
+                f"the function must return a string, or a mapping with {needed}no keys other than {keys};"
+                f" got {returned!r:.60}"
             )
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))

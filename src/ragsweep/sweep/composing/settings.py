@@ -65,7 +65,7 @@ def check_command(values: Mapping[str, Any]) -> None:
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
         raise ConfigError(f"finalists: must be a whole number of at least 0, got {values['finalists']!r}")
     if values.get("progress") not in (None, "questions"):
-        raise ConfigError(f"progress: must be questions, or null, got {values['progress']!r}")
+        raise ConfigError(f'progress: must be "questions" or null, got {values["progress"]!r}')
     if values["plan"] not in (True, False, "json"):
         raise ConfigError(f"plan: must be true, false or json, got {values['plan']!r}")
     if not isinstance(values["rerun"], bool):
