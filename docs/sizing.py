@@ -85,20 +85,20 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""`python docs/sizing.py` estimates the requirements of a corpus. It extrapolates [measurements](million.json)
-        by the laws in the last table. Two commands made these measurements: `{kept["command"]}` and
-        `python benchmarks/million.py --embed` ({kept["machine"]})."""
+        f"""`python docs/sizing.py` estimates the disk, memory, time and money that a corpus needs. It extrapolates
+        [measurements](million.json) according to the [growth rates](#growth-rates). The measurements were made with
+        `{kept["command"]}` and `python benchmarks/million.py --embed` ({kept["machine"]})."""
     )
     yield ""
     for point in (
-        "**Bold** figures were measured at that number of chunks.",
+        "**Bold** figures were measured at that number of chunks; all others are extrapolated.",
         f"""Assumptions: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because the
-        machine was [doing other work](measurements.md#scale).""",
-        f"""One process embeds a corpus and builds its index. `compute=ray` divides the embedding among workers:
-        {cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more workers were not
-        measured.""",
+        """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because
+        [other programs](measurements.md#scale) were running on the machine.""",
+        f"""One process embeds a corpus and builds its index. `compute=ray` divides the embedding among workers.
+        {cluster["workers"]} Ray workers of one core were {cluster["speedup"]:.2f} times as fast as one; the column for
+        {WORKERS} workers assumes the same efficiency per worker.""",
         "MB, GB and TB are decimal.",
     ):
         yield _filled(point, "- ")
@@ -109,7 +109,7 @@ def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
     yield _filled(
         f"""A vector takes four bytes per number: {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers.
-        The file of all vectors is mapped into memory."""
+        The file of all vectors is memory-mapped, so it is in the page cache, not in the process's memory."""
     )
     yield ""
 
@@ -121,8 +121,8 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) per second on one core. Prices of services: list prices
-        of {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) per second on one core. *USD* is the price of the hours
+        of one worker; services have the list prices of {tariff["date"]}."""
     )
     yield ""
     yield (
@@ -141,12 +141,12 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 
 
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
-    yield f"## Indexes, {kept['dimension']} numbers a vector\n"
+    yield f"## Indexes of vectors of {kept['dimension']} numbers\n"
     yield _filled(
-        """*Disk* does not include the file of vectors above; databases store a second copy, which is included.
-        *Memory to search* is the memory of the process or server, plus the page cache. Workers share the page cache.
-        With less memory, searches read from the disk. *Hours to build* do not include embedding. Qdrant was not
-        measured."""
+        """*Disk* excludes the file of vectors above, but includes the second copy in lancedb, lancedb_hnsw and
+        pgvector. *Memory to search* is the memory of the process or server, plus the page cache, which all processes on
+        a machine share. With a smaller page cache, searches read from the disk and take longer. *Hours to build* do not
+        include embedding. Qdrant was not measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
@@ -175,13 +175,13 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Pri
 
 
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
-    yield "## How far the laws hold\n"
+    yield "## Growth rates\n"
     yield _filled(
-        """For n chunks, disk is proportional to n, and memory grows along the line through the smallest and the largest
-        measurement. Times grow by the laws below, with default parameters (ivf: one list per 39 chunks, up to 4,096).
-        *Predicted / measured* compares the processor time at the largest measured size with its prediction from the
-        next smaller size. The hours for pq and lancedb are upper limits, because training on samples takes constant
-        time."""
+        """For n chunks, disk is assumed to be proportional to n, and times to the expressions in the table, which hold
+        for default parameters (ivf: one list per 39 chunks, up to 4,096). Memory is extrapolated along the line through
+        the smallest and the largest measurement. *Predicted / measured* compares the processor time at the largest
+        measured size with its prediction from the next smaller size. The hours for pq and lancedb are upper limits,
+        because the constant time of training on samples is extrapolated too."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
