@@ -87,7 +87,7 @@ class Database:
         return self._connections[process]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows that a query finds; an empty list if the database cannot be read."""
+        """Return the result rows of a query with ``values`` for its placeholders; [] if the database cannot be read."""
         try:
             return self.open().execute(query, values).fetchall()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:

@@ -21,7 +21,7 @@ UNRECORDED = ("reply", "speed")
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of an eviction; an item is removed only if it meets each one that is set (not None or False).
+    """The conditions of an eviction; an item must meet every condition that is set (not None or False) to be removed.
 
     Files in quarantine are removed only if ``everything`` or ``quarantine`` is set; with ``quarantine``, nothing else
     is removed. Temporary files of live processes are never removed. With ``to_size``, items are removed, least recently
@@ -114,7 +114,7 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
 
 
 def give_back(place: StorePlace) -> str:
-    """Return the database's unused space to the file system; return "" on success, else the reason for the failure."""
+    """Release the database's unused space to the file system; return "" on success, else the reason for the failure."""
     try:
         with place.opened("rw") as connection:
             connection.execute("PRAGMA busy_timeout=0")  # fail immediately if it is in use, because VACUUM locks it

@@ -106,7 +106,7 @@ class Executor:
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that do not exist yet; if these are all of ``rows``, return the same object."""
+        """List the distinct rows that do not exist yet; if these are all of ``rows``, return ``rows`` itself."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)
@@ -171,7 +171,7 @@ class Executor:
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
 
     def seconds(self, node: Node) -> float:
-        """Return the seconds that a node took to compute, in this process or else in earlier ones; 0 if unknown."""
+        """Return the seconds that a node took to compute in this process, else in earlier processes; 0 if unknown."""
         if node.address not in self._costs:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0
@@ -193,7 +193,7 @@ class Executor:
         return self._notes[node.address]
 
     def _get_whole(self, node: Node) -> Any:
-        """Return a whole value from the store, or compute it; first wait for any process that is computing it."""
+        """Return a stored whole value; if it is missing, compute it, or wait for the process that is computing it."""
         store = self._store_of(node)
         if store is None:
             return self._compute(Computation(self, node), ())[0]

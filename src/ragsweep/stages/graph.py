@@ -14,7 +14,7 @@ SOURCE = "corpus"
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield the given nodes and every distinct node below them, inputs first."""
+    """Yield the given nodes and all their direct and indirect inputs, each once and after its own inputs."""
     seen: set[str] = set()
 
     def below(node: Node) -> Iterator[Node]:
@@ -45,7 +45,7 @@ class KnownResults(Protocol):
         """Return whether a node's whole value exists; for a rows node, whether all of ``rows`` exist."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that do not exist yet; if these are all of ``rows``, return the same object."""
+        """List the distinct rows that do not exist yet; if these are all of ``rows``, return ``rows`` itself."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Estimate the seconds to compute a whole value or ``rows``; None if nothing comparable was measured."""
@@ -148,10 +148,10 @@ class Plan:
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the nodes that configs need and estimate how long these take; each config is a sequence of wanted nodes.
+    """Count the nodes that configs need, and estimate their computing time; a config is a sequence of wanted nodes.
 
     A node need not be computed if its value exists, or if the values of all nodes that read it exist. A node that is
-    never stored counts as computed only if one of its inputs must be computed.
+    never stored must be computed only if one of its inputs must be computed.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}

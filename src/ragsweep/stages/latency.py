@@ -50,9 +50,9 @@ def latency_node(
 
 
 def rule_latency_node(target: Node, rule: Spec) -> Node:
-    """Return the node that times a step; steps that differ only in parameters such as a weight share one measurement.
+    """Return the node that times ``target``; targets with the same inputs and the same ``rule`` share one measurement.
 
-    ``rule`` is the step's spec without the parameters that do not change the amount of work.
+    ``rule`` is the target's spec without the parameters, such as weights, that do not change the amount of work.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:

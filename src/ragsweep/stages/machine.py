@@ -16,7 +16,7 @@ from ragsweep.core.question_results import Doubles
 from ragsweep.stats.latencies import BUSY
 
 REPETITIONS = 25
-"""Number of runs of the fixed work that show whether the machine is busy."""
+"""Number of runs of the fixed work by which `is_quiet_now` measures whether the machine is idle."""
 QUIET_SHARE = 0.1
 """Quantile of the fixed work's times that counts as its time on an idle machine.
 
@@ -26,7 +26,7 @@ Even on a busy machine, some runs are not disturbed.
 
 @cache
 def machine() -> str:
-    """Return a name for this machine by what determines its speed: architecture, processor and number of cores."""
+    """Return a name for this machine that consists of its architecture, its processor and its number of cores."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
     model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # the call starts a process
@@ -51,7 +51,7 @@ def time_fixed_work() -> float:
 
 
 def load() -> float:
-    """Return the load average of the last minute; NaN if the system has none."""
+    """Return the load average of the last minute; NaN if the system does not report it."""
     with suppress(OSError):
         return os.getloadavg()[0]
     return math.nan
@@ -69,7 +69,7 @@ def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
 
 
 def quiet_seconds(notes: Mapping[str, Any]) -> float:
-    """Return the seconds of the fixed work on an idle machine: the shortest time in ``notes``; NaN if there is none."""
+    """Return the seconds that the fixed work takes on an idle machine, the shortest time in ``notes``; NaN if empty."""
     return min(map(float, notes), default=math.nan)
 
 
@@ -83,7 +83,7 @@ def is_busy(work: Doubles, quiet: float) -> bool:
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Measure for some tens of milliseconds whether the machine is idle; return True if it is, or if ``quiet`` is NaN.
+    """Return whether the machine is idle, after measuring for some tens of milliseconds; True if ``quiet`` is NaN.
 
     The measurement stops as soon as the machine is certainly busy (see `is_busy`).
     """

@@ -171,7 +171,7 @@ class Remote:
         self._reach(self._answered(lambda: obstore.delete_async(self._objects, name)))
 
     def remove_below(self, prefix: str) -> None:
-        """Delete all objects whose names begin with a prefix; the prefix ends with a slash."""
+        """Delete all objects whose names begin with ``prefix``, which must end with a slash."""
         for name in self.names(prefix) or ():
             self.remove(name)
 

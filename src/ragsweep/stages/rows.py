@@ -89,7 +89,7 @@ class RowTables:
         self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
-        """Return the table of a node or, if there is none, a new, empty table; `put` can add the new table."""
+        """Return the table of a node or, if there is none, a new, empty table, which only `put` adds to the cache."""
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()
@@ -198,7 +198,7 @@ class Computation:
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the name and value of each piece: stored pieces, then pieces computed here or on a cluster."""
+        """Yield the name and value of each piece: first all stored pieces, then the pieces that must be computed."""
         shards, store, missing = self._executor.shards, self._executor.store, list[str]()
         for name in names:
             if (value := store.piece(self.node, name) if store else None) is None:

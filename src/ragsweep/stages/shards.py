@@ -44,7 +44,7 @@ def embed_chunks(work: StageContext, embedder: Embedder, chunks: Chunks) -> Embe
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, chunks: Chunks) -> TokenVectors:
-    """Return the token vectors of all chunks, in chunk order, from a reranker that encodes chunks in advance."""
+    """Return the token vectors of all chunks, in chunk order, as encoded by the reranker ``part``."""
     shards = list(_shards(work, partial(read_checked, part), chunks))
     if not shards:
         return part.read([])
@@ -76,7 +76,7 @@ def index_chunks(work: StageContext, part: TextRetriever, chunks: Chunks) -> Arr
 def _shards(work: StageContext, make: Callable[[list[str]], Any], chunks: Chunks) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield the chunk positions of each shard and the result of ``make`` for their texts; the shards are in any order.
 
-    Chunks are sorted by length, longest first: a batch of texts of similar length needs little padding.
+    Each shard contains chunks of similar length, because a batch of texts of similar length needs little padding.
     """
     order = np.argsort(chunks.spans.start - chunks.spans.end, kind="stable")
     starts = range(0, len(chunks), SHARD)

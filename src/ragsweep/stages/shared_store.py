@@ -34,7 +34,7 @@ LONGEST_COST = 10_000
 
 
 class SharedStore(Store):
-    """A store with two halves: a local one, in a folder that is opened or created, and a remote one.
+    """A store with two halves: a local one in ``folder``, which is created if it does not exist, and ``remote``.
 
     The constructor raises the same exceptions as the constructor of `Store`.
     """
@@ -108,7 +108,7 @@ class SharedStore(Store):
         self.remote.remove_below(f"rows/{node.address}/")
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy to the local half those segments of a node that only the remote half has."""
+        """Copy the segments of a node that exist only in the remote half to the local half."""
         prefix = f"rows/{node.address}/"
         names = self.remote.names(prefix)
         if not names:
@@ -132,7 +132,7 @@ class SharedStore(Store):
                     insert_entry(connection, node, len(data), len(keys), Cost(0, 0.0))
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value or, for a rows node, every one of these rows is stored in either half."""
+        """Return whether either half has a whole value or, for a rows node, both together have all of ``rows``."""
         if super().has(node, rows):
             return True
         if node.kind == "whole":

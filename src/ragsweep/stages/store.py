@@ -45,7 +45,7 @@ class Segment(NamedTuple):
 class Store:
     """A store in ``folder``, which is created if it does not exist.
 
-    ``warn`` is called with a message for each damaged entry and each failed read or write. The constructor raises
+    ``warn`` is called with a message for damaged entries, and for failed reads and writes. The constructor raises
     OSError or sqlite3.Error if the folder cannot be created or is not writable.
     """
 
@@ -130,7 +130,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (any row if it is empty)."""
+        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (if it is empty, any row)."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
@@ -144,9 +144,9 @@ class Store:
         return {key for segment in self.segments(node) for key in segment.keys}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return the values of the last ``most`` segments of a node, latest first; damaged ones are omitted.
+        """Return the values of the last ``most`` segments of a node, latest first; unreadable ones are omitted.
 
-        With ``alike``, return the values of the last segments of all other nodes with the same stage and class of part.
+        With ``alike``, the segments are those of all other nodes with the same stage and class of part.
         """
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
@@ -197,7 +197,7 @@ class Store:
         return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Record that the result of the config with the signature ``user`` uses these entries now."""
+        """Record, with the current time, that the result of the config with the signature ``user`` uses the entries."""
         now, used = time.time(), list(addresses)
         with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(

@@ -53,7 +53,7 @@ class StorePlace:
 
     @cached_property
     def locks(self) -> Locks:
-        """The locks, by address, that processes hold on the nodes that they compute."""
+        """The locks of the store; a process that computes a node holds the lock with the node's address as its name."""
         return locks(self.folder / "locks")
 
     def whole(self) -> list[Path]:
@@ -190,7 +190,7 @@ def contents(place: StorePlace) -> Contents:
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
-    """Yield the entries in the database, and rows without an entry, as items; sizes are the sizes of the data found."""
+    """Yield the entries in the database, and rows without an entry; ``files`` contains the files of whole values."""
     segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
     users: dict[str, list[str]] = {}
     for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):
@@ -225,8 +225,8 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 class SweepResults(NamedTuple):
     """The results in a ledger, and whether a sweep is running.
 
-    ``names`` maps the signature of each config with a result to the names of its sweeps; a result without a sweep has
-    the name "single runs". ``running`` is the Unix time at which the oldest running sweep was created; None if no sweep
+    ``names`` maps the signature of each config with a result to the names of its sweeps; the name is "single runs" if
+    a result has no sweep. ``running`` is the Unix time at which the oldest running sweep was created; None if no sweep
     is running.
     """
 
