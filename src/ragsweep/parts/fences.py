@@ -65,7 +65,7 @@ def has_lookalike(text: str) -> bool:
 
 
 def _opens(text: str, start: int) -> bool:
-    """Return whether ``data-`` is at ``start`` in a text, possibly after up to three slashes or backslashes.
+    """Return whether ``data-``, possibly after up to three slashes or backslashes, begins at ``start`` in a text.
 
     White space and invisible characters are ignored; homoglyphs count as the characters that they resemble.
     """

@@ -54,7 +54,7 @@ def convex(
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Scale the scores of every question so that the lowest becomes 0 and the highest 1; return (questions, depth).
+    """Scale each question's scores so that the lowest becomes 0 and the highest 1; return (questions, depth).
 
     If a question has one score or only equal scores, each becomes 1. Padding gets 0. ``lowest`` is ignored.
     """
@@ -78,7 +78,7 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Scale the scores of every question so that ``lowest`` becomes 0 and the highest 1; return (questions, depth).
+    """Scale each question's scores so that ``lowest`` becomes 0 and the highest score 1; return (questions, depth).
 
     ``lowest`` is the lowest possible score of the leg. If no score of a question is above ``lowest``, each becomes 1.
     Padding gets 0. This is the normalisation of TM2C2 in the paper that :func:`convex` cites. Unlike

@@ -50,7 +50,7 @@ class Judge(Protocol):
         """Whether prompts enclose the text to be judged in fences (see :mod:`ragsweep.parts.fences`)."""
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if this judge cannot judge a metric. ``embeddings``: whether the metric embeds texts."""
+        """Raise ConfigError if the judge cannot judge ``metric``; ``embeddings`` is true if the metric embeds texts."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return a reply to ``prompt`` that conforms to ``schema``. Raises CallFailed if the judge returns none.

@@ -177,7 +177,7 @@ If the share is lower, the detection is discarded, because unsupported languages
 
 
 class SampledLanguage(NamedTuple):
-    """The most frequent language of texts; ``shares`` maps each detected language to its share of the sampled texts."""
+    """The most frequent language of sampled texts; ``shares`` maps each detected language to its share of the texts."""
 
     name: str  # empty if none is detected
     shares: Mapping[str, float]
@@ -233,7 +233,7 @@ KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """Forms without a question word: a few keywords, any other text (such as a request), and a yes/no question."""
 
 _LOOKED_AT = 4
-"""In a text without a question mark, a phrase such as "which" counts only if it begins within this many words."""
+"""Number of words, from the start of a text without a question mark, among which a phrase must begin to count."""
 
 _MOST_KEYWORDS = 4
 """The maximum number of words in a text that counts as keywords."""

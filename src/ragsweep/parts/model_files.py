@@ -114,7 +114,7 @@ def package_folder(package: str, requirement: str) -> Path:
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return ``tokenizer`` if it is a file, else the model's tokenizer.json; raise ConfigError if neither exists."""
+    """Return the file ``tokenizer``, else tokenizer.json of the model ``tokenizer``; raise ConfigError if missing."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -269,7 +269,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List a module's weights files: the file or index that config.json names, else WEIGHTS, else those in INDEX."""
+    """List a module's weights files: those that config.json names, else WEIGHTS, else those that INDEX lists."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX

@@ -53,8 +53,8 @@ class Prices:
         """Return the cost of ``usage``, in ``currency``; NaN if the price of the model is unknown.
 
         The price is that of ``model`` or, if unknown, of the first of the ``others`` with a known price. Usage without
-        calls, as of a local model, costs 0. The price of calls without token counts, as from an external system that
-        reports none, is unknown unless the tokens are free.
+        calls, such as the usage of a local model, costs 0. If there are calls but no token counts, because an external
+        system reports none, the cost is NaN unless the tokens are free.
         """
         if not usage.calls:
             return 0.0

@@ -112,7 +112,7 @@ def check_refusals(refusals: Any, part: str, least: int = 0) -> None:
 def begins_with_refusal(text: str, refusals: Sequence[str]) -> bool:
     """Return whether a text begins with one of the refusals, ignoring case and punctuation.
 
-    A word may continue after a refusal only in scripts without spaces, and in Hangul, because of its particles.
+    The refusal must end where a word ends, except in scripts without spaces and, because of its particles, in Hangul.
     """
     plain = f"{_plain(text)} "
     return any(plain.startswith(words if is_syllabic(words[-1:]) else f"{words} ") for words in map(_plain, refusals))

@@ -82,8 +82,8 @@ def best_chunks(scores: NDArray[Any], depth: int) -> tuple[Integers, Floats]:
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
     """Return rankings in which chunks are replaced by the larger chunks that contain them.
 
-    Each larger chunk occurs once, with the rank and the score of the best chunk that it contains. Later chunks move up,
-    and the end of each ranking is padded. ``wide`` (questions, depth) contains the positions of the larger chunks, and
+    Each larger chunk occurs once, with the score of the best chunk that it contains, in the order of these best chunks;
+    the end of each ranking is padded. ``wide`` (questions, depth) contains the positions of the larger chunks, and
     NO_CHUNK where ``narrow`` has padding. ``chunks`` is the address of the larger chunks.
     """
     order = np.argsort(wide, axis=1, kind="stable")
@@ -137,7 +137,7 @@ def pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
 
 
 def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
-    """Return rankings in which each question whose search ``failed`` (questions,) has only padding, with score NaN."""
+    """Return rankings that have only padding, with score NaN, for questions where ``failed`` (questions,) is true."""
     if not failed.any():
         return rankings
     positions = np.where(failed[:, None], np.int32(NO_CHUNK), rankings.positions)

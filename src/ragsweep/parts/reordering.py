@@ -58,9 +58,9 @@ def reordering_of(part: Any) -> Reordering:
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
-    ``scores`` (pairs,) contains the reranker's scores for the chunks of all heads, row by row, without padding. Chunks
-    after the head keep their ranks and scores. If ``min_score`` is set, chunks of the head that score lower are
-    dropped, and so are all chunks after the head. The returned scores of the head are the scores that determine its
+    ``scores`` (pairs,) contains the reranker's scores for the chunks of all heads, row by row, without padding. If
+    ``min_score`` is None, chunks after the head keep their ranks and scores. Otherwise, all chunks after the head, and
+    chunks of the head that score lower, are dropped. The returned scores of the head are the scores that determine its
     order (mixed scores if ``mix`` is above 0).
     """
     head = ranking.first(how.candidates)

@@ -23,7 +23,7 @@ WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
 """White space of more than one byte in UTF-8; before a full stop, it can make sentencex 1.0.32 panic."""
 
 UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr|Stes?|Sts?)\.\s*$")
-"""Matches a French abbreviation at the end of a text, as it occurs in names (``M. Dupont``, ``J.-C.``).
+"""Matches, at the end of a text, an abbreviation that French uses in names (``M. Dupont``, ``J.-C.``).
 
 The abbreviation does not end a sentence.
 """

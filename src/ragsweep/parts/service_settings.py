@@ -34,7 +34,7 @@ class ServiceSettings:
         self.service.check(self.KEY)
 
     def check_key(self) -> None:
-        """Raise ConfigError if the variable that ``key_env`` names contains no usable key (None: no key is needed)."""
+        """Raise ConfigError if ``key_env`` names an environment variable that contains no usable key."""
         self.service.check_key(self.KEY)
 
 
@@ -46,7 +46,7 @@ LIMITS = ("deadline", "requests_per_minute", "tokens_per_minute")
 class EndpointSettings(ServiceSettings):
     """Base class of parts that call a model through OpenAI's protocol.
 
-    Text within the tags named in ``thoughts`` is removed from replies; None removes nothing.
+    Text within the tags named in ``thoughts`` is removed from replies; if ``thoughts`` is None, nothing is removed.
     """
 
     TRAITS = ServiceSettings.TRAITS.with_operational(*LIMITS)

@@ -60,7 +60,7 @@ class Markdown(UsesLibraries):
 
         If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
         except at a heading at its start. Neighbouring subsections that stay whole are joined while they fit into
-        ``size``. ``_divide`` cuts a section without headings after its start.
+        ``size``. A section that has no heading after its start is cut by ``_divide``.
         """
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:

@@ -28,7 +28,7 @@ _NOTE = (
 
 @dataclass(eq=False)
 class Beir:
-    """A dataset in a BEIR folder; each label marks a whole document as evidence, with a grade derived from its score.
+    """A dataset in a BEIR folder; each label marks a whole document as evidence, graded by the label's score.
 
     The questions are the queries with labels in the split, and the queries with ``"unanswerable": true`` in their
     metadata; other queries are counted and skipped. If ``exclude_self`` is true, a document with the same id as a query

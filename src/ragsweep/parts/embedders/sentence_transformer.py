@@ -117,7 +117,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The embedder that ``embed_tokens`` uses: this one or, if "auto" selects int8, a copy with another dtype.
+        """The embedder that ``embed_tokens`` uses: this object or, if "auto" selects int8, a copy with another dtype.
 
         Late interaction ranks worse in int8. In bfloat16, it ranks as in float32 and takes less than half the time on a
         CPU with bfloat16 instructions.

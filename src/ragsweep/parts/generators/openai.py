@@ -25,7 +25,7 @@ class OpenAI(EndpointSettings):
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. If a call fails permanently, or its reply is truncated
     at ``max_tokens``, the answer counts as failed. If the key is wrong, the model is unknown or the endpoint is
-    unavailable, the whole config fails. Each of the ``replicates`` answers to a request is generated with its own
+    unavailable, the whole config fails. A request gets ``replicates`` answers, each generated with different
     values of ``seed`` and ``extra.random_seed``, if they are set.
     """
 
@@ -66,7 +66,7 @@ class OpenAI(EndpointSettings):
     repeat = generate
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return an estimate of the highest cost of one answer, with NaN output tokens if no setting limits them."""
+        """Return an estimate of the highest cost of one answer; output tokens are NaN if no setting limits them."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

@@ -68,7 +68,7 @@ SPARE = 32
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
-    """A faiss index that divides vectors into ``nlist`` lists by nearest mean and searches the nearest ``nprobe``.
+    """A faiss index that divides vectors into ``nlist`` lists by nearest mean; a search reads the nearest ``nprobe``.
 
     The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
     per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores a code
@@ -132,7 +132,7 @@ A_MEAN = 64
 class CodeIndex(FaissIndex):
     """Base class of indexes that compare the query with the codes of all vectors.
 
-    The nearest ``oversampling * depth`` vectors are the candidates.
+    The nearest ``oversampling * depth`` vectors by their codes are the candidates.
     """
 
     oversampling: int

@@ -30,7 +30,7 @@ def check_pieces(key: str, number: int, dimension: int) -> None:
 
 
 def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of at most BLOCK vectors: the slice of their rows, and the vectors, contiguous and in float32."""
+    """Yield pairs (rows, block): a slice of at most BLOCK rows, and their vectors, contiguous and in float32."""
     for start in range(0, len(vectors), BLOCK):
         part = slice(start, start + BLOCK)
         yield part, np.ascontiguousarray(vectors[part], dtype=np.float32)

@@ -30,8 +30,8 @@ class OpenAIJudge(EndpointSettings):
     """A judge behind an OpenAI-compatible endpoint, with embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema. A malformed reply is sent back to the model once, with a
-    description of its fault. For each sample, a process sends a prompt only once, even if several metrics use the
-    prompt. A prompt that is repeated within a judgement is sent again, except at temperature 0. ``replicate`` changes
+    description of its fault. For each sample, a process sends a prompt only once, even if several metrics use it.
+    Only a prompt that is repeated within a judgement is sent again, except at temperature 0. ``replicate`` changes
     only the seed and the address of stored judgements; a new value causes new requests for all judgements.
 
     Embeddings come from ``embeddings_model``, a model at ``embeddings_base_url`` (by default the judge's endpoint), or

@@ -78,7 +78,7 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Withhold scores where ``where`` is true, for ``reason`` (one for all, or one each); keep existing reasons."""
+    """Return ``scores`` with NaN and ``reason`` (or one reason each) where ``where`` is true; keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
@@ -152,7 +152,7 @@ class JudgedAnswerMetric(AnswerMetric):
     name: str
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question: the unjudged score, the clipped judged value, or NaN and a reason."""
+        """Return one score per question: the result of ``score_answer`` or, if that is NOT_JUDGED, the judged value."""
         known = super().score(view)
         rows = zip(known.values.tolist(), known.reasons.tolist(), judgements(view, self.name), strict=True)
         results = [
@@ -163,7 +163,7 @@ class JudgedAnswerMetric(AnswerMetric):
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return one judgement per question; without judgements of this metric, all have the reason "not judged"."""
+    """Return one judgement of ``metric`` per question; if there are none, all have the reason "not judged"."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
@@ -221,7 +221,7 @@ def reason_unreferenced(question: Question) -> str:
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return the reason why an answer cannot be compared with a right answer; "" if it can be compared."""
+    """Return the reason why answers to a question cannot be compared with a right answer; "" if they can be."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 

@@ -265,7 +265,7 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts
 
 @memoize_by_identity
 def _sections(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate each question's expected section in every document that contains relevant evidence for it."""
+    """Locate each question's expected section in every document with relevant evidence for the question."""
     rows = [
         (n, document, *span)
         for n, question in enumerate(questions)

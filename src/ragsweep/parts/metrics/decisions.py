@@ -121,10 +121,10 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome falls in the cell of the confusion matrix that names the metric: 1 or 0.
+    """Whether the outcome falls in the cell ``fate`` of the confusion matrix: 1 or 0.
 
-    Only the questions of the cell's row are scored: answerable questions with a reference answer or keywords, or
-    unanswerable questions.
+    The metric has the name of the cell. Only the questions of the cell's row are scored: answerable questions with a
+    reference answer or keywords, or unanswerable questions.
     """
 
     TRAITS = PartTraits(version="12")

@@ -229,8 +229,8 @@ def claims(text: str) -> list[CitedClaim]:
 def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
     """Return whether the cited passages contain at least the proportion ``threshold`` of the claim's content words.
 
-    The passages are taken together. Citations of missing passages are ignored. If no other citation remains, return
-    False; otherwise, a claim without content words counts as supported.
+    The passages are taken together. Citations of missing passages are ignored. If the claim cites no existing
+    passage, return False; otherwise, a claim without content words counts as supported.
     """
     texts = [words_of(passages[n - 1].text) for n in claim.cited if 1 <= n <= len(passages)]
     return bool(texts) and len(claim.words & frozenset().union(*texts)) >= threshold * len(claim.words)

@@ -48,7 +48,7 @@ _DIGIT = r"[\d\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089]"
 
 _QUANTITY = re.compile(rf"{_DIGIT}\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
 _UNIT = re.compile(rf"(?<={_DIGIT})(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
-"""Matches the position between a number and a unit, as in ``16GB``, but not in ``5a``: alone, ``a`` is an article."""
+"""Matches the position between a number and a unit, as in ``16GB``; not in ``5a``, because ``a`` may be an article."""
 
 _PERCENT = re.compile(
     r"(?<=\d)[\s-]*(?:%|(per ?cent|pour ?cent|prozent|por ?ciento|por ?cento|per ?cento|procent)\b)", re.IGNORECASE

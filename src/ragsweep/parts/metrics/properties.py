@@ -93,7 +93,7 @@ class CostPer1000(AnswerMetric):
         self.unit = prices.currency
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question: 1000 times the price of its answer and of its written query, if any.
+        """Return one score per question: 1000 times the price of its answer, and of its query if a model wrote it.
 
         A question whose answer is missing or failed, or whose price is unknown, gets NaN and a reason.
         """
@@ -146,10 +146,10 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that a question takes in one stage or in all stages: alone or, for its answer, in the original call.
+    """Milliseconds that a question takes in one stage or in all stages when it is processed alone.
 
-    The original call is also used for a query that a model wrote. It may have been concurrent with other calls, or on
-    another machine.
+    The exceptions are answers, and queries that a model wrote: their time is the time of the original call. This call
+    may have been concurrent with other calls, or on another machine.
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" means all stages except "generate"; None means all stages.

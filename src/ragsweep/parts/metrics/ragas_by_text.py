@@ -102,7 +102,7 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; [] without such evidence or if a piece has no quote."""
+    """Return the quotes of a question's relevant evidence; [] if there is none, or if a piece has no quote."""
     relevant = [evidence.anchor for evidence in question.relevant]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 

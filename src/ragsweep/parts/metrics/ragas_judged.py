@@ -40,7 +40,7 @@ PROMPT = 1500
 
 
 class RagasMetric(JudgeMetric):
-    """Base class of ragas' judged metrics; ``of_ragas`` is the name of ragas' own class.
+    """Base class of ragas' judged metrics; ``of_ragas`` is the name of the metric's class in ragas.
 
     If ``strict`` is true, a case is scored only if all of its texts contain statements; otherwise, one text with
     statements is enough. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each

@@ -154,7 +154,7 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean, over the relevant pieces of evidence, of the precision at the rank of each (trec_eval's map, map_cut).
+    """Mean, over the relevant pieces of evidence, of the precision at the piece's rank (trec_eval's map, map_cut).
 
     The precision of a piece that is not found within the cutoff is 0. The score of a question is its average precision;
     MAP is the mean of these scores.

@@ -84,11 +84,11 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
 
 
 class NoReranker:
-    """Placeholder for no reranker: without candidates, every ranking remains unchanged."""
+    """Placeholder for no reranker: ``candidates`` is 0, so every ranking remains unchanged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     candidates = 0
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Return zeros. The pipeline does not call this method, because there are no candidates."""
+        """Return zeros. The pipeline does not call this method, because ``candidates`` is 0."""
         return np.zeros(len(pairs), dtype=np.float32)

@@ -26,9 +26,9 @@ TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
 """The Turkish letters I, with and without a dot, and their lower-case forms; ``str.lower`` gets them wrong."""
 
 MARKED = ("russian", "none")
-"""Values of ``language`` for which marks that most writers omit, and the script of digits, are ignored.
+"""Values of ``language`` for which marks that are optional in writing, and the script of digits, are ignored.
 
-"none" includes Arabic, because it has no stemmer.
+Arabic texts need "none", because LANGUAGES does not contain Arabic.
 """
 
 Score = Callable[[list[int]], NDArray[Any]]

@@ -59,7 +59,7 @@ class Llm(EndpointSettings):
         self.service.each(requests, self._decide, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return an estimate of the highest cost of one decision, with NaN output tokens if ``max_tokens`` is None."""
+        """Return an estimate of the highest cost of one decision; output tokens are NaN if ``max_tokens`` is None."""
         messages = self._messages(Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
         return CostEstimate(1, prompt + size.rest, self.max_tokens or math.nan, self.service.model)

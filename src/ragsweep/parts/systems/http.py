@@ -40,8 +40,8 @@ class Http(ServiceSettings):
     ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
     :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
     a stream of events, the strings at a path are joined. If the path ``answer`` contains ``choices[0]``, the response
-    is a chat completion. Its answer fails if the ``finish_reason`` means truncated, withheld or aborted, or if the
-    message has no text (for example, only a ``refusal``).
+    is a chat completion. Its answer fails if ``finish_reason`` means that it was truncated, withheld or aborted, or if
+    the message has no text (for example, only a ``refusal``).
     """
 
     TRAITS = replace(ServiceSettings.TRAITS.with_operational(*FURTHER), version="3")
@@ -167,7 +167,7 @@ class Http(ServiceSettings):
         return to_response(values, self.refusals, self._usage(body), self.thoughts)
 
     def _in_chat(self, body: Any, path: str) -> Any:
-        """Return the last value at a path of a chat completion; None if there is no value, or for any other reply."""
+        """Return the last non-empty value at ``path`` in a chat completion; None without one, or for other replies."""
         found = []
         for event in body.events if isinstance(body, EventStream) else [body]:
             with suppress(PathNotFound):

@@ -97,7 +97,7 @@ class Mlflow:
             return ModelRegistry(self._connection, self._experiment_id())
 
     def registry(self) -> ModelRegistry:
-        """Return the model registry at the tracking URI, for reading. Raises InputError if its file does not exist."""
+        """Return the model registry at the tracking URI, for reading; raise InputError for a missing database file."""
         check_exists(self.uri, "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
@@ -248,8 +248,8 @@ class Mlflow:
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
         """Record the result of a config as a run, and return the run's id.
 
-        Rankings are written to the parent run, so that all its children share them, or to a run without a parent.
-        Existing rankings are not written again. A PARTIAL result is recorded as a FAILED run.
+        Rankings are written to the parent run, so that all its children share them, or to the run itself if it has no
+        parent. Existing rankings are not written again. A PARTIAL result is recorded as a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         seconds = ANSWER_SECONDS + TRACE_SECONDS * len(artifacts.traces)

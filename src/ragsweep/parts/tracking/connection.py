@@ -69,7 +69,7 @@ requests are not retried; `ragsweep sync` sends records that are missing from ML
 class OpenRun:
     """A run that is being written; ``before`` is its state when it was reopened, or None for a new run.
 
-    ``ended`` is the time at which its evaluation ended, if the run is written later, else 0.
+    ``ended`` is the time that `Mlflow.close_sweep` records as the end of a sweep's parent run; 0 means now.
     """
 
     id: str
@@ -90,7 +90,7 @@ class Connection:
 
     It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, and ``experiments``
     maps the name of an experiment to its id. ``prompts`` maps the name and content of a prompt to its registered
-    version. It is None if prompts cannot be registered.
+    version; ``prompts`` is None if prompts cannot be registered.
     """
 
     uri: str
@@ -156,7 +156,7 @@ class Connection:
             try:
                 made = self.client.create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
                 return ids.setdefault(name, str(made))
-            except MlflowException:  # unless another process created it first
+            except MlflowException:  # perhaps because another process has created it
                 if (experiment := self.client.get_experiment_by_name(name)) is None:
                     raise
         if experiment.lifecycle_stage == "deleted":

@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 from ragsweep.core.errors import InputError, TrackingError
 
 ADDRESS = "tracking.uri, --uri, traces (golden harvest) or MLFLOW_TRACKING_URI"
-"""The settings of the tracking URI, as named in messages."""
+"""The settings that may contain the tracking URI, as messages name them."""
 
 SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
 """Schemes of URIs that MLflow supports without plugins."""
@@ -172,8 +172,8 @@ def use_write_ahead_log(path: Path) -> None:
     """Switch a database file to a write-ahead log, so that readers and the writer do not block each other.
 
     This process's connections then sync to disk only at checkpoints, not at every commit (nine per config). If the
-    process is killed, nothing is lost; after a power failure, the last configs may be missing here but not in the
-    ledger.
+    process is killed, nothing is lost; after a power failure, the last configs may be missing in MLflow but not in
+    the ledger.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # fails harmlessly if another process uses the file
