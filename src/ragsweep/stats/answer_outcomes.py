@@ -1,4 +1,4 @@
-"""Analyse answers: their outcomes by kind of question, the effect of the context, and abstention by support."""
+"""Analyse answers: outcomes by kind of question, the effect of the context, and abstention by support."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ SAME = ("llm", "prompt", "system", "output")
 
 
 class ContextPair(NamedTuple):
-    """A config, and its comparison with the config that answers without context."""
+    """A config with context (``result``), and its comparison with a config without context (``base``)."""
 
     base: Result
     result: Result
@@ -57,11 +57,11 @@ class Cells(NamedTuple):
 
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
-    """Pair each config that retrieves with the config that answers the same questions without context.
+    """Pair each config that retrieves with a config that answers the same questions without context.
 
     The two configs must have the same golden set, equal values for the keys in ``SAME``, and the same definition of the
-    success metric. If several configs without context match, the first is used. A config is left out if no config
-    matches, or if it has no answers or no scores of its success metric.
+    success metric. If several configs without context match, the first is used. A config that retrieves is left out if
+    no config without context matches. Any config is left out if it has no answers or no scores of its success metric.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
@@ -106,7 +106,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the configs' abstention curves by name; configs without answer support or token F1 scores are left out."""
+    """Return risk-coverage curves by config name; configs without answer support or token F1 scores are left out."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

@@ -24,10 +24,10 @@ class LegComparison:
     """A hybrid retriever compared with one of its legs (the combined retrievers), on all questions or on one slice.
 
     ``difference`` is hybrid minus leg, in the metric's unit and direction; ``low`` and ``high`` are the ends of a
-    simultaneous interval (NaN if unknown). ``p_holm`` is the p-value of the randomisation test, with Holm's correction
-    for all legs (and slices). ``worse`` and ``better`` are true if the hybrid is significantly worse or significantly
-    better. ``wins`` and ``losses`` count the questions on which the hybrid scores better and those on which it scores
-    worse.
+    simultaneous interval (NaN if unknown). ``p_holm`` is the p-value of the randomisation test, corrected over all legs
+    (and slices) by Holm's method. ``worse`` and ``better`` are true if the hybrid is significantly worse or
+    significantly better. ``wins`` and ``losses`` count the questions on which the hybrid scores better and those on
+    which it scores worse.
     """
 
     leg: str
@@ -54,7 +54,7 @@ class LegComparison:
 
     @property
     def notable(self) -> bool:
-        """Whether the leg leads significantly, by a large amount (``FEWEST``, ``LEAST``), or by a factor of 2."""
+        """Whether the leg's lead is significant, large (see ``FEWEST`` and ``LEAST``), or by a factor of 2."""
         large = self.lead >= LEAST and self.losses - self.wins >= FEWEST
         less, more = sorted((abs(self.hybrid), abs(self.alone)))
         return self.worse or large or (self.lead > 0 and more >= LEAST and less <= more / 2)
@@ -95,7 +95,7 @@ class FusionAudit:
 
     @property
     def lost_slices(self) -> list[LegComparison]:
-        """The slices where a leg has the better mean: significant ones first, then by total loss (largest first)."""
+        """Slices where a leg's mean beats the hybrid's: significant ones first, then by decreasing total loss."""
         found = [one for one in self.slices if one.lead > 0]
         return sorted(found, key=lambda one: (not one.worse, -one.lead * one.questions))
 
@@ -125,7 +125,7 @@ class BetterLeg:
 
 
 class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than its hybrid: the worst slice, and other significant ones."""
+    """The slices where a leg alone is notably better than its hybrid: the worst slice, then other significant ones."""
 
     config: str
     metric: str
@@ -157,9 +157,9 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks beyond the deciding metric, mostly of the chosen config; rows refer to the deciding comparison."""
+    """Checks beyond the deciding metric, mostly of the choice; rows refer to ``SweepConclusion.deciding``."""
 
-    refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> number of these questions
+    refusing: Mapping[int, int] = {}  # row of a config that refuses all answerable questions -> their number
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg that is better than the whole choice

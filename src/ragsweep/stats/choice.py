@@ -76,7 +76,7 @@ class ConfigCosts:
         """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
 
         Return None for a quantile, if either config has too few scores for this cost, or if no question has a score in
-        all configs.
+        all configs with enough scores.
         """
         matrix, pair = self._matrices.get(name), [self.results[n].name for n in (other, row)]
         if matrix is None or not {*pair} <= {*matrix.configs}:
@@ -229,7 +229,7 @@ def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> l
 
 
 def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, str]:
-    """Return the cheapest ``near`` row shown to cost less than the best, and the cost's name; else the best and ""."""
+    """Return the cheapest row of ``near`` shown to cost less than ``best``, and in which cost; else ``best`` and ""."""
     name = costs.deciding([best, *near])
     if name:
         values = costs.values[name]

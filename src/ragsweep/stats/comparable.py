@@ -34,7 +34,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs in one parameter or in a whole part; "" is the value in a config without it."""
+    """A difference between two configs in one parameter or in a whole part; "" if a config lacks it."""
 
     name: str
     before: str
@@ -161,7 +161,7 @@ def _factor_value(run: Run, part: str) -> str:
 
 
 def check_same_questions(one: Result, other: Result, swept: bool = False) -> None:
-    """Raise InputError if two results differ in golden set, corpus or ``HOW_MEASURED``; ``swept`` alters the advice."""
+    """Raise InputError if results differ in golden set, corpus or ``HOW_MEASURED``; if ``swept``, advise on a sweep."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -180,7 +180,7 @@ def check_same_questions(one: Result, other: Result, swept: bool = False) -> Non
 
 
 def check_whole(result: Result) -> None:
-    """Raise InputError for a PARTIAL or DROPPED result: too many scores are missing for a comparison."""
+    """Raise InputError for a PARTIAL or DROPPED result, which has too few scores for a comparison."""
     if result.run.state == PARTIAL:
         below = below_coverage(result)
         reasons = chain.from_iterable(one.reasons for one in below)

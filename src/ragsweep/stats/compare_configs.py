@@ -148,7 +148,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose by the ``constraints`` and ``recommend.loss`` of the first config; add the effect of rare losses."""
+    """Choose a config, by the first config's ``constraints`` and ``recommend.loss``; add the effect of rare losses."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_tolerance(config, "loss", matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]

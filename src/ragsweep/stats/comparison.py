@@ -107,7 +107,7 @@ class SweepComparison:
 
     @property
     def metric(self) -> str:
-        """The deciding metric."""
+        """The deciding metric: the one by which a config is chosen."""
         return self.matrix.metric
 
     @property

@@ -26,7 +26,7 @@ def conclude(
     """Draw the conclusion of a sweep from the ``comparison`` of its configs.
 
     ``results`` are the results of these configs. ``finals`` is the comparison of a search's finalists on the holdout;
-    if given, ``finals`` decides. ``where`` is described in :class:`SweepConclusion`.
+    if given, the choice and the evidence are from ``finals``. ``where`` is described in :class:`SweepConclusion`.
     """
     found = SweepConclusion(comparison, finals, where)
     own, deciding, evidence, audits = found.compared, found.deciding, SweepEvidence(), Audits()
@@ -53,7 +53,8 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
     there is no choice or no other config, if the choice's mean is not better, or if the lead is already shown. They are
     also None if the two configs are equal, if neither is the reference, or if labels correct the differences. The
-    number is also None if it is unknown.
+    number alone is None if the spread of the difference is unknown, or if the number is too large (see
+    ``questions_needed``).
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
@@ -111,7 +112,7 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of distractors on the common success metric; None unless its interval excludes 0."""
+    """Return the effect of distractors on the common success metric; None unless the effect's interval excludes 0."""
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None

@@ -43,7 +43,7 @@ that is not shown to be better; there is a choice but no baseline; there is no c
 class SweepEvidence(NamedTuple):
     """The configs other than the reference, grouped by verdict, and the number of questions needed to show a lead."""
 
-    by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
+    by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of `SweepConclusion.deciding`, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
     needed: int | None = None  # None if unknown, or if `over` is None
 
@@ -53,8 +53,9 @@ class SweepConclusion:
     """The conclusion of a sweep, as ``conclude`` returns it.
 
     ``comparison`` compares the sweep's own configs; it is None if nothing was measured, or if the sweep was
-    interrupted. If the finalists of a search were compared on the holdout, ``finals`` decides instead. ``where``
-    describes the deciding questions of a search ("on ..."); it is "" for other sweeps.
+    interrupted. If the finalists of a search were compared on the holdout, ``finals`` is their comparison, from which
+    the choice is then made. ``where`` describes the questions on which a search made the choice ("on ..."); it is ""
+    for other sweeps.
     """
 
     comparison: SweepComparison | NoComparison | None = None
@@ -68,7 +69,7 @@ class SweepConclusion:
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:
-        """The comparison that decides: ``finals`` if present, else ``comparison``; None if ``comparison`` is None."""
+        """The comparison that makes the choice: ``finals``, else ``comparison``; None if ``comparison`` is None."""
         return self.comparison if self.comparison is None or self.finals is None else self.finals
 
     @property
@@ -219,7 +220,7 @@ class Family:
 def conclude_pair(
     results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
 ) -> PairConclusion:
-    """Compare the second config with the first within their ``family``; labels of ``people`` correct the differences.
+    """Compare the second config with the first within their ``family``; human labels (``people``) correct differences.
 
     Raises:
         InputError: One of the configs has no label that counts for a labelled metric, or the run of a label matches
@@ -243,7 +244,7 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
     """Compare the pair in each slice; ignore rare losses if a longer context can only raise the metric.
 
-    ``unit`` is "" unless ratios are compared; they are not compared if any config of the family has a value of 0.
+    ``unit`` is "" unless ratios are compared. Ratios are not compared if any config of the family has a value of 0.
     """
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []

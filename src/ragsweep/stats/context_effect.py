@@ -62,7 +62,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The rule for when a question is solved: its score is at least (if lower is better, at most) the threshold."""
+    """The rule for solved questions: the score is at least (if lower is better, at most) the threshold."""
 
     metric: str = METRIC
     threshold: float = 0.5

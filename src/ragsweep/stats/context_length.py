@@ -37,7 +37,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make ``chosen`` have a longer context than another config, if that can only raise the metric.
+    """List the keys by which ``chosen`` has a longer context than other configs, if length can only raise the metric.
 
     A key lowers a score if two of the ``others`` differ only in this key and some question scores worse with the longer
     context. Configs that differ from ``chosen`` in such a key are ignored. The result is empty if several of the listed

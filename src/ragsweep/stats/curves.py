@@ -37,7 +37,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric over one parameter, with all others equal, as plain data (``dataclasses.asdict`` gives JSON types).
+    """A metric over one parameter, all others being equal, as plain data (``dataclasses.asdict`` gives JSON types).
 
     ``flat`` is the range around the best value in which no value is shown to be worse than any other. ``may_be_best``
     has one flag per point, because values outside this range may meet the same condition. ``chosen`` is the value that
@@ -48,7 +48,7 @@ class Curve:
     parameter: str
     metric: str
     points: tuple[Point, ...]
-    best: float  # best value in sample
+    best: float  # the value with the best mean
     best_mean: float
     chosen: float
     held_out: float

@@ -263,5 +263,5 @@ def _median(sample: ClusteredSample) -> float:
         return math.nan
     order = np.argsort(sample.values, kind="stable")
     reached, ordered = np.cumsum(sample.weights[order]), sample.values[order]
-    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # they differ if half the weight ends at a value
+    ends = np.searchsorted(reached, [0.5 - ROUNDING, 0.5 + ROUNDING])  # the two differ if a cumulative weight is .5
     return float(ordered[np.minimum(ends, len(ordered) - 1)].mean())

@@ -80,7 +80,7 @@ class Funnel:
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
     phantoms: tuple[PhantomHit, ...] = ()
-    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, by cutoff where it rises
+    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # cutoff -> recall of the final ranking
 
 
 def funnel(result: Result) -> Funnel | None:

@@ -69,12 +69,12 @@ class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
     ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
-    in four of five cases. It is None for any other check, if the number is unknown or reached, if the candidate lacks
-    scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of repetitions of
-    each answer that would narrow the interval equally without new questions. It is None if no number would, if nothing
-    is repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If human labels
-    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest number of
-    labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
+    in four of five cases. It is None for other checks, if the number is unknown or already reached, if the candidate
+    lacks scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of
+    repetitions per answer that would narrow the interval equally without new questions. It is None if no number would,
+    if nothing is repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If
+    human labels correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest
+    number of labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition
@@ -250,7 +250,7 @@ def _correct(
         else:
             found = correct_gate(found, mean, sign, judged.margin)
     check_corrected(matched, mean)
-    unused = matched.why_unused() if condition.paired else ""  # without a baseline, its labels may be unused
+    unused = matched.why_unused() if condition.paired else ""  # an unpaired condition needs no labels of the baseline
     notes = [found.note, reason_uncorrected(matched, mean) or unused, matched.marks]
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 

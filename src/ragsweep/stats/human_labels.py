@@ -206,7 +206,7 @@ class RunLabels(NamedTuple):
 
 
 def correct_mean(matrix: Matrix, matched: MatchedLabels, row: int, level: float = 0.95) -> Corrected:
-    """Return the corrected mean of one row (see ``prediction_powered``); questions without an answer need none."""
+    """Return the corrected mean of one row (see ``prediction_powered``); questions without an answer need no label."""
     settled = np.where(_declined(matrix, (row,)), matrix.scores[[row]], np.nan)
     labels = matched.of((row,), np.isnan(settled[0]))
     return prediction_powered(matrix.select_configs((row,)), labels, (1.0,), level, settled)

@@ -199,7 +199,7 @@ def _percentiles(means: Doubles, tails: Doubles) -> Doubles:
 def _widen(
     rows: Doubles, bounds: tuple[Doubles, Doubles], ends: tuple[Doubles, Doubles], effective: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Return the ends, not nearer to a bound than those of scores that all equal the opposite bound."""
+    """Widen ends to contain the low end of scores at the upper bound and the high end of scores at the lower bound."""
     (lowest, highest), (low, high) = bounds, ends
     unknown = np.isnan(rows)
     with np.errstate(divide="ignore"):

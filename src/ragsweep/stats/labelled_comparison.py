@@ -42,7 +42,7 @@ class SweepLabels(NamedTuple):
     runs: Mapping[str, str]
 
     def of(self, metric: str, results: Sequence[Result]) -> RunLabels | None:
-        """Return the labels of a metric, with the runs of these configs; None if there are none."""
+        """Return the labels of a metric, with the run ids of ``results``; None if the metric has no labels."""
         return RunLabels(self.given, [self.runs.get(result.name, "") for result in results]).of(metric)
 
 
@@ -138,7 +138,7 @@ class _CorrectedMetric(NamedTuple):
 def _correct(
     matrix: Matrix, judged: Differences, results: Sequence[Result], labels: SweepLabels
 ) -> _CorrectedMetric | str:
-    """Correct the differences of a metric, or return why they are not corrected; "" if there are no labels."""
+    """Return the corrected differences of a metric, or why they are not corrected ("" without labels)."""
     people = labels.of(matrix.metric, results)
     if people is None:
         return ""

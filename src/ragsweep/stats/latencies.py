@@ -51,9 +51,8 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
     """Return whether two configs differ in the latency ``name`` by more than the varying speed of the machine explains.
 
     The configs' confidence intervals are widened by the factor ``DRIFT``, and the effect of the machine's load is
-    removed from the lower end of the slower config's interval. The configs differ if the results do not overlap. A
-    difference below ``LEAST_MS`` does not count. Return False if
-    either config lacks the interval.
+    removed from the lower end of the slower config's interval. The configs differ if the two adjusted intervals do not
+    overlap. A difference below ``LEAST_MS`` does not count. Return False if either config lacks the interval.
     """
     faster, slower = sorted((first, second), key=lambda one: one.summaries.metrics[name].value)
     least, most = slower.summaries.metrics[name], faster.summaries.metrics[name]

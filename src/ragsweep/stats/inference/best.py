@@ -83,8 +83,8 @@ def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
 def choices_by_fold(matrix: Matrix) -> Doubles:
     """Return the share of folds for which each config is the best on the other nine folds.
 
-    Ties share a fold equally. The folds are the same as in :func:`selection_bias`; all shares are NaN with too few
-    clusters.
+    Tied configs share a fold equally. The folds are the same as in :func:`selection_bias`; all shares are NaN with too
+    few clusters.
     """
     folds = _folds(matrix)
     if folds is None:

@@ -46,7 +46,7 @@ def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
 
 
 def enough(sizes: Doubles) -> bool:
-    """Return whether clusters of these sizes suffice to estimate a spread at least as well as ten of equal size."""
+    """Return whether clusters of these sizes estimate a spread at least as well as ten clusters of equal size."""
     return effective_clusters(sizes) >= FEWEST - 1e-9
 
 
@@ -123,7 +123,7 @@ def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
 
 
 class _Model(NamedTuple):
-    """For each kind of cluster: its size, the number of clusters, the variance of a cluster's sum, and its factor."""
+    """Kinds of clusters, each with its size, number of clusters, variance of a cluster's sum, and factor."""
 
     sizes: Doubles
     counts: Doubles

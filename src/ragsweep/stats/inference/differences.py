@@ -222,7 +222,7 @@ def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
 def compare_parts(
     matrix: Matrix, baseline: int, unit: str = "", declared: bool = True, resamples: int = RESAMPLES
 ) -> Concentration | None:
-    """Compare with the row ``baseline`` on each of the ``dominating_clusters`` and on the rest; None if none dominates.
+    """Compare configs with ``baseline`` on each of the ``dominating_clusters`` and on the rest; None if none dominates.
 
     Amounts with a ``unit`` are compared by ratios (see ``compare_amounts``). ``declared`` is true if the baseline was
     declared rather than chosen by its scores (see ``compare_with_baseline``).

@@ -92,7 +92,7 @@ class Power:
     """The smallest detectable difference of the configs from the baseline, in the metric's unit.
 
     ``spread`` is the standard deviation of each config's paired differences per question, including clustering: the
-    standard error times the square root of the number of questions. ``typical`` is the true difference that is found
+    standard error times the square root of the number of questions. ``typical`` is the true difference that is detected
     with the probability ``POWER``, two-sided at 1 - ``level``, for the median spread of the configs that differ from
     the baseline; ``alone`` is the same number for a comparison of only two configs. All are NaN, with the reason in
     ``note``, if there are fewer than ten effective clusters or if no difference varies. ``spread`` is NaN for a config

@@ -45,9 +45,9 @@ class Effects:
     """All effects of a grid; their intervals hold simultaneously.
 
     ``interactions`` is "estimated" for a model with interactions. For a model without, it is "present" if the configs
-    differ significantly from the model; an effect is then an average over the configs that were run. The value
-    is "untestable" if the model would fit these configs exactly whatever their scores were, as in an ablation, and
-    "not shown" in all other cases.
+    differ significantly from the model; an effect is then an average over the configs that were run. ``interactions``
+    is "untestable" if the model would fit these configs exactly whatever their scores were, as in an ablation, and "not
+    shown" in all other cases.
     """
 
     effects: tuple[Effect, ...]

@@ -66,7 +66,7 @@ class Matrix:
 
     @property
     def coverage(self) -> float:
-        """The share of the questions scored in any config that are scored in all configs; NaN if there are none."""
+        """Questions with a score in all configs, as a share of questions with a score in any; NaN if there are none."""
         return len(self.questions) / self.asked if self.asked else math.nan
 
     @property

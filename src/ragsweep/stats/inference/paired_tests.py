@@ -110,9 +110,9 @@ def randomisation(differences: Doubles, clusters: Numbers) -> Doubles:
     Return p-values (rows,). The differences of one cluster change their sign together. With at most ``FLIPS``
     combinations, all of them are counted and p is exact. Otherwise, p is (b + 1) / (n + 1) if b of n drawn combinations
     are at least as extreme (Phipson and Smyth 2010). For rows with p above .1, a fifth of the flips is drawn. Drawn
-    flips cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller p-values. Therefore, an upper
-    bound on the exact p-value of at most 1 / ``FLIPS`` replaces the flips: 3.18 times the normal tail (Bentkus and
-    Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
+    flips cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller p-values. Therefore, p is an
+    upper bound on the exact p-value wherever this bound is at most 1 / ``FLIPS``: 3.18 times the normal tail (Bentkus
+    and Dzindzalieta, Bernoulli 21, 2015). If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))
@@ -140,7 +140,7 @@ def tail_bound(sums: Doubles) -> Doubles:
 
 
 def _flipped(sums: Doubles, observed: Doubles) -> Doubles:
-    """Return p-values (rows,) by random flips: a fifth of them, then all for rows with a p-value below ``DOUBT``."""
+    """Return p-values (rows,) from a fifth of the flips or, for rows with p below ``DOUBT``, from all flips."""
     generator = np.random.default_rng((SEED, sums.shape[1]))
     beyond, drawn = np.zeros(len(sums)), np.zeros(len(sums))
     chosen, done = np.arange(len(sums)), 0

@@ -218,7 +218,7 @@ def worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return the matrix; add a second row to a single one, with differences that vary as ``CORRELATION`` implies."""
+    """Return ``matrix``; if it has a single row, add a row whose differences vary as ``CORRELATION`` implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]

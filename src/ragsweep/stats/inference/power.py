@@ -152,10 +152,10 @@ def questions_needed(effect: float, spread: float, level: float = LEVEL) -> int 
 
 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
-    """Return the number of questions needed to show a true difference of ``effect``; None if unknown or too large.
+    """Return the number of questions needed to show a true difference of ``effect`` for a config of median spread.
 
-    The number holds for the median spread of the configs, and for the level of ``found``. The sign of
-    ``effect`` does not matter.
+    ``found`` has the spreads and the level. Return None if all spreads are NaN, or if ``questions_needed`` does. The
+    sign of ``effect`` does not matter.
     """
     if np.isnan(found.spread).all():
         return None

@@ -93,7 +93,7 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return, for each division with each spread, its probability and the mean and standard error of a difference.
+        """Return, for each pair of division and spread, its probability and a difference's mean and standard error.
 
         The difference is ``row`` minus ``other``; all three arrays are (divisions, spreads). Within a group, the
         observed difference and its squared error are multiplied by the share kept. Between groups, each of the two
