@@ -180,9 +180,9 @@ def ask_all(
     A result that needed a call to a service is stored as soon as it arrives, so that the call is paid for only once.
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
     are the requests and a callback that receives the index of each request and its result. If ``ask`` raises
-    CallFailed, as for an embedding service, missing results are requested in ever smaller parts; a request that fails
-    on its own gets a failed result of ``kind``. Raises ConfigError, which names the part, unless each request has
-    exactly one result, of the type ``kind``.
+    CallFailed, for example because an embedding service failed, missing results are requested in ever smaller parts; a
+    request that fails on its own gets a failed result of ``kind``. Raises ConfigError, which names the part, unless
+    each request has exactly one result, of the type ``kind``.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -228,7 +228,7 @@ def ask_all(
 
 
 def _within(part: Sequence[int], done: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-    """Return ``done`` for requests that are numbered by their indices in ``part``."""
+    """Return a callback that takes an index into ``part`` and a result, and calls ``done`` with ``part[index]``."""
     return lambda place, item: done(part[place], item)
 
 

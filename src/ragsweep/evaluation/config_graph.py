@@ -46,7 +46,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """One answer to every question, and its verdicts; verdicts that read no answer are in the first repetition only."""
+    """Nodes of one answer to every question, and of verdicts; verdicts that read no answer are only in the first."""
 
     answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric
@@ -81,7 +81,7 @@ class ConfigGraph:
 
     @property
     def verdicts(self) -> Mapping[str, Node]:
-        """The first verdicts of all judged metrics, by metric."""
+        """The nodes of the first repetition's verdicts, by metric."""
         return self.repetitions[0].verdicts
 
     @property

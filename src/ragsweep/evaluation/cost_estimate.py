@@ -89,7 +89,7 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Return the mean usage of a node's stored rows, else of similar rows; None without either.
+        """Return the mean usage of a node's stored rows or, without any, of similar rows; None if there are neither.
 
         Similar rows belong to other nodes with the same stage, class of part and model. Of similar judgements, those of
         a single sample count, as often as the part's judge takes samples.

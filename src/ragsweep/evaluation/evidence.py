@@ -119,7 +119,7 @@ class Coverage:
 
 
 def lowest_ranks(ranks: Numbers, owner: Numbers, count: int) -> Numbers:
-    """Return the lowest rank above 0 of each of ``count`` owners; 0 for an owner without one."""
+    """Return the lowest rank above 0 of each of ``count`` owners, else 0; ``owner`` has the owner of each rank."""
     never = np.iinfo(np.int64).max
     lowest = np.full(count, never)
     np.minimum.at(lowest, owner, np.where(ranks > 0, ranks, never))
@@ -137,8 +137,8 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     Raises:
         ConfigError: The threshold is out of range.
         InputError: Some labels name unknown documents, or have anchors that do not occur in their documents (see
-            :func:`find_places`). Otherwise, some labels have an anchor without any part in a chunk. The message lists
-            all faulty labels.
+            :func:`find_places`). Otherwise, the anchors of some labels do not overlap any chunk. The message lists all
+            faulty labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")

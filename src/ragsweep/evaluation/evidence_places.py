@@ -63,7 +63,7 @@ def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
 
 
 def copied_places(corpus: Corpus, golden: GoldenSet) -> dict[Evidence, list[tuple[str, int, int]]]:
-    """Map evidence to the spans (document id, start, end) of its anchor in other documents; {} if they do not count."""
+    """Map evidence to spans of its anchor in other documents (id, start, end); {} without ``golden.repeated_passages``."""
     evidence = (one for question in golden.questions for one in question.evidence)
     labels = [Label(0, one, "") for one in dict.fromkeys(evidence)]
     found = defaultdict[Evidence, list[tuple[str, int, int]]](list)
@@ -73,7 +73,7 @@ def copied_places(corpus: Corpus, golden: GoldenSet) -> dict[Evidence, list[tupl
 
 
 def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:
-    # In the order of documents, because `resolve` caches the normalised forms of recent texts.
+    # Labels are sorted by document, because `resolve` caches the normalised forms of recent texts.
     for n in sorted(range(len(labels)), key=lambda n: labels[n].evidence.document):
         evidence = labels[n].evidence
         document = corpus.position.get(evidence.document)

@@ -31,7 +31,7 @@ class Experiment:
     metrics: tuple[Metric, ...]
     threshold: float  # minimum share of a passage's characters in a chunk that covers it
     signature: str
-    coverage: float = 0.0  # minimum share of a metric's questions that must be scored
+    coverage: float = 0.0  # minimum share of scored questions for each metric
     targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
     prices: Pricing = field(default_factory=NoPrices)
     output: OutputReader | None = None
@@ -101,7 +101,7 @@ def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
 
 
 def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
-    """Return a line (label, text) that names the configs that repeat the results of an earlier one, if any."""
+    """Return a line (label, text) on the configs that repeat the results of an earlier config; [] if there are none."""
     seen, repeated = set[object](), []
     for one in experiments:
         key = one.signature, *(node.address for node in one.graph.latency.values())

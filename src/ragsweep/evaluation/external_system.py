@@ -125,7 +125,7 @@ def _scores(
 ) -> tuple[np.ndarray | None, int]:
     """Return `AlignedContext.scores`, with NaN for missing scores, and `AlignedContext.rising`.
 
-    ``numbers`` lists the chunk positions of each question's contexts; ``rows`` lists them without repetitions.
+    ``numbers`` has the chunk positions of each question's contexts; ``rows`` has the distinct positions.
     """
     if not any(scores):
         return None, 0

@@ -88,7 +88,7 @@ def _extend(spec: Spec, **parameters: Any) -> Spec:
 
 
 class _Stages:
-    """The nodes of one config, made inputs first; those of embeddings, latency, legs and comparisons are listed."""
+    """A builder of one config's nodes; it also lists the nodes of embeddings, latency, legs and comparisons."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -266,7 +266,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Return the node that reorders candidates by the reranker's scores, or ``first`` if there are none."""
+        """Return the node that reorders candidates by the reranker's scores, or ``first`` without candidates."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first

@@ -246,8 +246,8 @@ def tabulate_results(
 ) -> dict[str, list[Any]]:
     """Return the columns of the table of results: the questions, labels, retrieval, answers and scores.
 
-    ``failed`` (questions,) flags questions whose search, or a stage before it, failed. For these
-    questions, the first rank of evidence and the numbers of retrieved chunks and of cut chunks are NaN.
+    ``failed`` (questions,) flags questions whose search, or a stage before it, failed. For these questions, the first
+    rank of evidence and the numbers of retrieved chunks and of cut chunks are NaN.
     """
     count = len(view.questions)
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}

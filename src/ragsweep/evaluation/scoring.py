@@ -37,7 +37,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
     The returned mapping contains:
 
     - ``evidences``: the number of pieces of evidence that are found in at least one of the rankings;
-    - ``up``: the share of these pieces whose rank is better after reranking, or that are found only then;
+    - ``up``: the share of these pieces whose rank is better after reranking, or that are found only after it;
     - ``down`` and ``kept``: the shares of these pieces whose rank is worse, and whose rank is the same;
     - ``lost``: the share of these pieces that are found only before reranking;
     - ``mean_change``: the mean number of ranks by which the pieces found in both rankings moved up;
@@ -85,7 +85,8 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
     """Score every question; if the metric raises an exception or returns invalid scores, return the error as a string.
 
     The string contains the exception and its location in the code. A RagsweepError is re-raised, because it would recur
-    in every config; after the deadline, every exception is re-raised. The scores of built-in metrics are not checked.
+    in every config. After the job's ``timeout``, every exception is re-raised. The scores of built-in metrics are not
+    checked.
     """
     try:
         scores = metric.score(view)
@@ -128,8 +129,8 @@ class Failures(NamedTuple):
 def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, table: QuestionTable) -> Failures:
     """Collect the failures of the stages before scoring; a search includes reranking and exact searches.
 
-    The answers of an external system are its searches, too, so their failures count as upstream failures, except for
-    unreadable outputs.
+    An external system searches and answers in one call, so a failure of its answer counts as an upstream failure,
+    except for an unreadable output.
     """
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
@@ -152,7 +153,7 @@ def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
     """Return a function that calls ``judge``; if ``judge`` fails, each remaining case gets a verdict with the reason.
 
     ``judge`` also fails if it does not report exactly one Judgement for each case. A RagsweepError, and any exception
-    after the deadline, is not caught.
+    after the job's ``timeout``, is not caught.
     """
 
     def ask(cases: Sequence[Case], done: Done) -> None:
@@ -212,7 +213,7 @@ def checked_scores(scores: Any, questions: int, bounds: tuple[float | None, floa
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Describe an exception and its location; re-raise a RagsweepError and, after the deadline, any exception.
+    """Describe an exception and its location; re-raise a RagsweepError or, after the job's ``timeout``, any exception.
 
     The location is the last executed line in the package of the metric's class, else the first line of the method.
     """
