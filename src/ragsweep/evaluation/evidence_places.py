@@ -63,7 +63,7 @@ def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
 
 
 def copied_places(corpus: Corpus, golden: GoldenSet) -> dict[Evidence, list[tuple[str, int, int]]]:
-    """Map evidence to spans of its anchor in other documents (id, start, end); {} without ``golden.repeated_passages``."""
+    """Map evidence to the spans (id, start, end) of its anchor in other documents; {} without ``repeated_passages``."""
     evidence = (one for question in golden.questions for one in question.evidence)
     labels = [Label(0, one, "") for one in dict.fromkeys(evidence)]
     found = defaultdict[Evidence, list[tuple[str, int, int]]](list)

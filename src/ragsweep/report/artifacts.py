@@ -114,7 +114,7 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 def differences_csv(verdict: SweepComparison) -> bytes:
     """Return a CSV file with one line per metric and config: the config's difference from the reference, and tests.
 
-    Only the lines of the metric that decides the sweep have a verdict.
+    Only the lines of the deciding metric have a verdict.
     """
     rows = [
         [

@@ -193,7 +193,7 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
 
 
 def _tied(verdict: SweepComparison, row: int) -> Iterator[Statement]:
-    """Yield a statement on the cheapest config (except the baseline) with the choice's scores at a higher cost."""
+    """Yield a statement on the cheapest config, except the baseline, that has the choice's scores but costs more."""
     costs, scores, configs = verdict.costs, verdict.matrix.values, verdict.matrix.configs
     others = set(range(len(scores))) - {row, verdict.baseline}
     tied = [other for other in sorted(others) if np.array_equal(scores[other], scores[row])]

@@ -81,8 +81,8 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     """Return a config's lead over the reference (positive if better) and its interval: ``estimate``, ``low``, ``high``.
 
-    If amounts are compared by ratios, that interval is NaN, and ``ratio``, ``ratio_low`` and ``ratio_high`` are added:
-    the ratio of the config to the reference, with its interval.
+    If amounts are compared by ratios, ``low`` and ``high`` are NaN, and ``ratio``, ``ratio_low`` and ``ratio_high`` are
+    added: the ratio of the config to the reference, with its interval.
     """
     found, sign = verdict.differences, verdict.matrix.sign
     if found.ratios:

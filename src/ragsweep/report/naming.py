@@ -138,10 +138,10 @@ def lacking(
     present: Collection[tuple[str | None, ...]],
     most: int = 3,
 ) -> str:
-    """Return ``, without A C, B D``, the combinations of the values that are not present; "" if these exceed ``most``.
+    """Format the combinations not in ``present``, as in ``, without A C, B D``; "" if there are more than ``most``.
 
-    ``values`` are those of each setting, and ``names`` the texts that stand for them. Each item of ``present`` has one
-    value of each setting.
+    ``values`` has the values of each setting, and ``names`` has the text of each value. Each item of ``present`` has
+    one value of each setting.
     """
     if math.prod(map(len, values)) - len(present) > most:
         return ""

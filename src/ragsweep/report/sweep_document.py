@@ -120,7 +120,7 @@ def heading(what: str, *datasets: DatasetFacts) -> Statements:
 
 
 def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:
-    """Return blocks about answers, the effect of context, and targets; for a single config, also on reranking."""
+    """Return a block on reranking, empty unless there is a single config, and a block on answers and targets."""
     reranking = []
     if len(results) == 1 and (facts := results[0].summaries.reranking):
         reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]

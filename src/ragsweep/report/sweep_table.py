@@ -123,11 +123,11 @@ def sweep_table(
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. A metric that applies to no question has a column only if it decides, is judged, has a target or is in
-    a typed ``headline``. If the table is too wide, headings of metrics, and of differences in the objective, are
+    an overridden ``headline``. If the table is too wide, headings of metrics, and of differences in the objective, are
     shortened. Then intervals, and then whole columns of metrics, are omitted from the last metric to the first, except
     for the objectives and the deciding metric. Columns about answers are omitted late, and columns of judged metrics
-    and of a typed ``headline`` are omitted last. If the table is still too wide, one column with the configs' labels
-    replaces the columns of parameters, and metrics are omitted only where this column leaves them no room.
+    and of an overridden ``headline`` last. If the table is still too wide, one column with the configs' labels replaces
+    the columns of parameters, and metrics are omitted only where this column leaves them no room.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

@@ -66,14 +66,14 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def asked_for(results: Sequence[Result]) -> set[str]:
-    """Return the objectives, the judged metrics, and the metrics in a typed ``headline`` or ``answer_headline``."""
+    """Return objectives, judged metrics, and the metrics in an overridden ``headline`` or ``answer_headline``."""
     config, typed = results[0].run.config, {override.partition("=")[0] for override in results[0].run.overrides}
     headlines = [config.get(key) or () for key in typed & {"headline", "answer_headline"}]
     return set(objectives(config)).union(*headlines, *map(judged_metrics, results))
 
 
 def applicable(names: Sequence[str], results: Sequence[Result]) -> list[str]:
-    """Return the metrics that have a target, are asked for, or apply to a question; a failed score counts, too."""
+    """Return the metrics that have a target, are in `asked_for`, or apply to a question (even if its score failed)."""
     kept = asked_for(results) | {target.metric for one in results for target in one.summaries.targets}
 
     def applies(name: str) -> bool:

@@ -36,7 +36,7 @@ LOG_WIDTH = 120
 
 
 class Terminal:
-    """A printer to a stream: with progress bars on a terminal, in plain lines elsewhere.
+    """A printer that shows progress bars on a terminal, and prints plain lines to any other stream.
 
     If a reader such as head closes the pipe, printing stops, but the computation continues.
     """

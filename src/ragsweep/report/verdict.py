@@ -84,7 +84,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the smallest difference that is detected with 80 % power, unless the power has a note."""
+    """Yield a sentence on the smallest difference that is detected with 80 % power; nothing if the power is unknown."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if power.note:
         return
@@ -136,7 +136,7 @@ def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
 
 
 def rest(verdict: SweepComparison, searched: SweepComparison | None = None) -> Iterator[Statement]:
-    """Yield a sentence on the weights of questions, and on questions and configs that were not compared, if any.
+    """Yield a sentence on weights, declined answers, and questions and configs that were not compared, if any.
 
     The configs include those that ``searched`` leaves out, and a declared baseline that is not a finalist.
     """

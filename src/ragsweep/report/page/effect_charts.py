@@ -80,7 +80,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """One point per config, for a numeric parameter whose values were run with different other settings."""
+    """One point per config, for a numeric parameter whose values were not all run with the same other settings."""
 
     key: str
     name: str
@@ -246,7 +246,7 @@ def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
 
 
 def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Return the height of each value, from 0 to 1 (below 0 for "", not set), and the ticks; numbers are to scale."""
+    """Return each value's height, from 0 to 1 (to scale for numbers; `UNSET` for ""), and the ticks."""
     names = list(dict.fromkeys(text for text in texts if text))
     numbers = read_numbers(names)
     if numbers is None:

@@ -125,7 +125,7 @@ def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str])
 def _config(
     result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[Chunk, int]
 ) -> dict[str, Any]:
-    """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, extended in place."""
+    """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, which is extended."""
     columns = result.questions
     rows = [columns.row_of.get(name) for name in ids]
 
@@ -160,7 +160,7 @@ def _config(
 def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
-    """Map each label to one string per question: the answer, its outcome, judges' reasons, and numbers on each step."""
+    """Map each label to one string per question: answer, failure, judges' reasons, and the numbers of each step."""
     outcome = [
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
