@@ -43,7 +43,8 @@ def plan_costs(experiments: Sequence[Experiment], executor: Executor) -> Plan:
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
     """Set the plan's currency, and add to its stages the expected and the highest cost of their calls to services.
 
-    Stages with calls whose cost cannot be estimated, such as those of an embedder, are added to ``not_estimated``.
+    Stages whose calls have a cost that cannot be estimated (calls of an embedder, for example) are added to
+    ``not_estimated``.
     """
     planned.currency = experiments[0].prices.currency if experiments else ""
     estimator, seen, estimated = _Estimator(executor), set(), set()
@@ -91,8 +92,8 @@ class _Estimator:
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
         """Return the mean usage of a node's stored rows or, without any, of similar rows; None if there are neither.
 
-        Similar rows belong to other nodes with the same stage, class of part and model. Of similar judgements, those of
-        a single sample count, as often as the part's judge takes samples.
+        Similar rows belong to other nodes with the same stage, class of part and model. Of similar judgements, only
+        single samples count; their mean usage is multiplied by the number of samples that the part's judge takes.
         """
         address = stage.node.address
         if address not in self._measurements:

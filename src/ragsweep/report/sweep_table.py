@@ -77,8 +77,8 @@ def settings(result: Result) -> dict[str, str]:
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
 
-    A config that does not override a setting has its default, and the others then have the value that "auto" selected.
-    Missing settings, and a budget that only some configs (such as a baseline) override, are omitted.
+    A setting that all configs override has the value of the override; any other has its resolved value (for "auto", the
+    selected value). Missing settings, and a budget that only some configs (such as a baseline) override, are omitted.
     """
     own = [settings(one) for one in results]
     found = dict.fromkeys(key for one in own for key in one)

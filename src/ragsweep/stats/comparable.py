@@ -214,7 +214,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     """Return the metrics of a comparison: ``wanted`` if any are named, else the comparable metrics among ``usual``.
 
     Raises:
-        ConfigError: A wanted metric is missing from some result or is not comparable.
+        ConfigError: A wanted metric is missing from a result or is not comparable.
         InputError: No metric is wanted, and none of the usual ones is comparable.
     """
     measured = [one.summaries.metrics for one in results]

@@ -52,7 +52,7 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
 
     This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
     there is no choice or no other config, if the choice's mean is not better, or if the lead is already shown. They are
-    also None if the two configs are equal, if neither is the reference, or if labels correct the differences. The
+    also None if the two configs count as equal, if neither is the reference, or if labels correct the differences. The
     number alone is None if the spread of the difference is unknown, or if the number is too large (see
     ``questions_needed``).
     """

@@ -86,7 +86,7 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
 
     Raises:
         ConfigError: A key is unknown, the threshold is not a finite number, the metric is not a name or has no
-        direction, or the metric is unknown although some metric scores answers.
+        direction, or no metric has this name although the config has metrics of answers.
     """
     settings = dict(config.get("success") or {})
     for key in settings:

@@ -39,9 +39,9 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
     """List the keys by which ``chosen`` has a longer context than other configs, if length can only raise the metric.
 
-    A key lowers a score if two of the ``others`` differ only in this key and some question scores worse with the longer
-    context. Configs that differ from ``chosen`` in such a key are ignored. The result is empty if several of the listed
-    keys together lower a score.
+    A key lowers a score if two of the ``others`` differ only in this key and at least one question scores worse with
+    the longer context. Configs that differ from ``chosen`` in such a key are ignored. The result is empty if several of
+    the listed keys together lower a score.
     """
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     found = [keys for other in shorter if (keys := length_keys(chosen, other, matrix))]

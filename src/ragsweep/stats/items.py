@@ -50,7 +50,7 @@ class Suspect(NamedTuple):
 
     ``good`` is the number of best configs; ``others`` is the number of other configs that do not fail the question.
     ``reversed`` is true if the interval of the question's discrimination is below 0; ``failed_by_best`` is true if all
-    best configs fail the question and some other config does not.
+    best configs fail the question and at least one other config does not.
     """
 
     question: int  # index of the question

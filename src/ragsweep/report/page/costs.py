@@ -70,7 +70,7 @@ def index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) 
 
 
 def embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block]:
-    """Yield the charts of swept embedders and their parameters; ``best_first``: the configs, best first by ``metric``."""
+    """Yield charts of swept embedders and their parameters; ``best_first``: the configs, best first by ``metric``."""
     settings = factor_values(best_first)
     keys = [key for key in varying_keys(settings) if "embedder" in key.split(".")]
     options = []

@@ -71,9 +71,9 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     Medicine 24, 2005). If no question differs, the rule of three bounds the share of questions that might differ
     (Hanley and Lippman-Hand, JAMA 249, 1983). With n effective clusters, the bound is 1 - .05 ** (1 / n), about 3 / n.
     Each of these questions is assumed to lose or gain as much as possible. For scores between 0 and 1, a pass must
-    survive an additional cluster with the largest possible loss (see ``rare_losses``), and a fail one with the largest
-    possible gain. If at least ten clusters clearly contradict the decision, the studentised bootstrap is used instead.
-    With fewer than ten effective clusters, the gate is inconclusive.
+    survive an additional cluster with the largest possible loss (see ``rare_losses``), and a fail must survive one with
+    the largest possible gain. If at least ten clusters clearly contradict the decision, the studentised bootstrap is
+    used instead. With fewer than ten effective clusters, the gate is inconclusive.
 
     Raises:
         InputError: The margin is a share of a mean of 0 or less.
@@ -117,7 +117,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     weight relative to the largest weight, which must be the same at every look.
 
     Raises:
-        InputError: ``spread`` is not finite, is not above the size of the margin, or is below some difference.
+        InputError: ``spread`` is not finite, is not above the size of the margin, or is below the size of a difference.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
