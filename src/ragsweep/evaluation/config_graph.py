@@ -46,7 +46,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """Nodes of one answer to every question, and of verdicts; verdicts that read no answer are only in the first."""
+    """Nodes of one answer to every question and its verdicts; verdicts that read no answer are only in repetition 0."""
 
     answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric

@@ -177,7 +177,7 @@ class Answering:
 
     @property
     def paid_stages(self) -> list[PaidStage]:
-        """The stages that may call services: per repetition, the generator's, if any, and one per node of verdicts."""
+        """The stages that may call services: a generator's in each repetition, and one per node of verdicts."""
         judged = [(self.judged[name].value, node) for one in self.repetitions for name, node in one.verdicts.items()]
         stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
         if self.generator:

@@ -266,7 +266,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Return the node that reorders candidates by the reranker's scores, or ``first`` without candidates."""
+        """Return the node that reorders candidates by reranker scores, or ``first`` if no candidates are reranked."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first

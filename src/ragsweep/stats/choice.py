@@ -229,7 +229,7 @@ def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> l
 
 
 def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, str]:
-    """Return the cheapest row of ``near`` shown to cost less than ``best``, and in which cost; else ``best`` and ""."""
+    """Return the cheapest ``near`` row shown to cost less than ``best``, and the cost's name; else ``best`` and ""."""
     name = costs.deciding([best, *near])
     if name:
         values = costs.values[name]

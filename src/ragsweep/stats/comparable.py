@@ -161,7 +161,7 @@ def _factor_value(run: Run, part: str) -> str:
 
 
 def check_same_questions(one: Result, other: Result, swept: bool = False) -> None:
-    """Raise InputError if results differ in golden set, corpus or ``HOW_MEASURED``; if ``swept``, advise on a sweep."""
+    """Raise InputError if results differ in golden set, corpus or ``HOW_MEASURED``; ``swept``: advice for sweeps."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:

@@ -69,7 +69,7 @@ class SweepConclusion:
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:
-        """The comparison that makes the choice: ``finals``, else ``comparison``; None if ``comparison`` is None."""
+        """The comparison behind the choice: ``finals``, else ``comparison``; None if ``comparison`` is None."""
         return self.comparison if self.comparison is None or self.finals is None else self.finals
 
     @property

@@ -80,7 +80,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """One point per config, for a numeric parameter whose values were not all run with the same other settings."""
+    """One point per config, for a numeric parameter whose values were run with differing settings of others."""
 
     key: str
     name: str

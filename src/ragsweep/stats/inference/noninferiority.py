@@ -207,8 +207,8 @@ def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
     survive an additional cluster that loses everything. With enough observed losses, the studentised bootstrap gives
-    the bound instead. The bound is infinite, which means that there is none, if the mean survives that cluster, or if
-    some score is outside 0 to 1.
+    the bound instead. The bound is infinite (no constraint) if the mean survives that cluster, or if some score is
+    outside 0 to 1.
     """
     scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:
