@@ -94,7 +94,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether runs differ in a parameter or, if a run lacks the parameter (as for a list), in its node."""
+    """Return whether runs differ in a parameter or, if a run lacks the parameter (a list, for example), in its node."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)

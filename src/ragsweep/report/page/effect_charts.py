@@ -80,7 +80,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """One point per config, for a numeric parameter whose values were run with differing settings of others."""
+    """One point per config, for a numeric parameter whose values have different settings of other parameters."""
 
     key: str
     name: str
