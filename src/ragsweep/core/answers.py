@@ -46,10 +46,10 @@ class Usage(NamedTuple):
 class Answer(NamedTuple):
     """The output of a generator, query writer or external system for one request, or the reason why the request failed.
 
-    ``failed`` is the reason for the failure, usually from missing.py, and "" on success. A failed answer is never
-    stored. ``abstained`` is true if the generator or system declined to answer. For example, the extractive generator
-    declines if the context has no text or its confidence is below a threshold. A language model declines if its reply
-    begins with a refusal phrase of the prompt.
+    ``failed`` is the reason for the failure, usually a constant of missing.py, and "" on success. A failed answer is
+    never stored. ``abstained`` is true if the generator or system declined to answer. The extractive generator, for
+    example, declines if the context has no text or its confidence is below a threshold. A language model declines if
+    its reply begins with a refusal phrase of the prompt.
     """
 
     text: str = ""
@@ -140,7 +140,7 @@ class Answers(NamedTuple):
 
 
 def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Response]) -> str:
-    """Describe the first wrong type, negative time or negative cost in a part's ``kind``; "" if none."""
+    """Return why ``item`` is not a valid ``kind``: a wrong type, or a negative time or cost; "" if it is valid."""
     if not isinstance(item, kind):
         return f"a result must be of the type ragsweep.core.types.{kind.__name__}, got {item!r}"
     if isinstance(item, Response):

@@ -83,7 +83,7 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError unless a part has all members of at least one of the protocols.
+    """Raise ConfigError unless the part ``value`` has all members of at least one of the ``protocols``.
 
     The message names the protocol with the fewest missing members and lists these members.
     """
@@ -129,9 +129,9 @@ def _with_key(message: str, made: type, where: str) -> str:
     The message may begin with the name of a parameter after the usual key of the part's class, such as
     ``retriever.k1``. This usual key is replaced with ``where``: for a leg of a hybrid retriever, ``retriever.k1``
     becomes ``retriever.legs.bm25.k1``. If ``where`` ends with the usual key, the usual key is kept, because users set
-    it: ``retriever.embedder`` is interpolated from ``embedder``. The key ``index`` is always replaced, because configs
-    have no such key at the top level. If no key is replaced, ``where`` is prefixed to the message, unless the message
-    already begins with it.
+    this key: ``retriever.embedder``, for example, is interpolated from ``embedder``. The key ``index`` is always
+    replaced, because configs have no such key at the top level. If no key is replaced, ``where`` is prefixed to the
+    message, unless the message already begins with it.
     """
     parameters = "|".join(inspect.signature(made).parameters) or "(?!)"
     usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # in llm.extra.seed: llm, not llm.extra
@@ -168,7 +168,7 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the version in the class's own TRAITS or, without one, a hash of its source.
+    """Return the version in the TRAITS of a class or, if they state none, a hash of the class's source.
 
     Every edit of the source changes the hash. For a class outside ragsweep, the hash covers the whole module and its
     imports from the same package, because the results may depend on constants and functions there. It also covers the
@@ -205,7 +205,7 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError if an argument does not match its type hint, or if a user's own part breaks its protocol."""
+    """Raise ConfigError for an argument that does not match its type hint, or a user's part that lacks a member."""
     initialize = inspect.getattr_static(made, "__init__")
     try:
         hints = typing.get_type_hints(made if initialize is object.__init__ else initialize)

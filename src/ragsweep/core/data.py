@@ -298,7 +298,7 @@ class EvaluationView:
     the first rank, from 1, whose chunk covers the piece; 0 if no chunk covers it. ``credited_rank`` equals
     ``first_rank`` unless one chunk covers several pieces of a question. In that case, the pieces are credited at
     successive ranks, starting at the chunk's rank, so that no ranking scores higher than the ideal ranking (see
-    ``evidence.credit``). Pieces that are found at later ranks may move to later ranks, too.
+    ``evidence.credit``). Pieces that later chunks cover may therefore be credited later, too.
     """
 
     questions: Sequence[Question]

@@ -95,7 +95,7 @@ class Faults:
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """For any faults, raise one InputError that lists the first ``SHOWN`` distinct faults and counts the rest."""
+        """If there are faults, raise InputError with the first ``SHOWN`` distinct faults and the number of others."""
         distinct = [*dict.fromkeys(self.found)]
         shown = distinct[:SHOWN]
         if more := len(distinct) - len(shown):

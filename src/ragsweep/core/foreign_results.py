@@ -53,10 +53,10 @@ def read_dataset(reader: DatasetReader) -> Dataset:
 
 
 def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bool_] | None = None) -> Rankings:
-    """Return the rankings of ``rows`` queries that a part found; raise ConfigError, which names the part, if invalid.
+    """Return ``found``, a part's rankings of ``rows`` queries; raise ConfigError, which names the part, if invalid.
 
-    Rankings by parts of ragsweep are checked only for their type. If ``kept`` (rows,) is given, the contents of other
-    rankings are not checked, because the caller replaces them.
+    Rankings by parts of ragsweep are checked only for their type. If the flags ``kept`` (rows,) are given, rankings
+    that they do not mark are not checked, except for their shape, because the caller replaces these rankings.
     """
     _check_type(part, found, Rankings, "; create it with ragsweep.parts.ranking.arrange")
     assert isinstance(found, Rankings)
@@ -102,7 +102,7 @@ def split_checked(part: Chunker, corpus: Corpus) -> Spans:
 
 
 def checked_floats(part: object, values: Any, rows: int, dimensions: int) -> Floats:
-    """Return scores or vectors of ``rows`` texts or pairs; raise ConfigError, which names the part, if invalid."""
+    """Return ``values``, one score or vector per row; raise ConfigError, which names the part, if they are invalid."""
     if not is_ours(part):
         _check_type(part, values, np.ndarray)
         if values.ndim != dimensions or len(values) != rows:
@@ -115,7 +115,7 @@ def checked_floats(part: object, values: Any, rows: int, dimensions: int) -> Flo
 
 
 def embed_checked(embedder: Embedder, texts: Sequence[str]) -> Embeddings:
-    """Embed the texts of chunks; raise ConfigError, which names the embedder, if a column is invalid."""
+    """Embed the texts of chunks; raise ConfigError, which names the embedder, if the result is invalid."""
     embedded = embedder.embed_documents(texts)
     if not is_ours(embedder):
         _check_type(embedder, embedded, Embeddings)

@@ -86,7 +86,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a function that calls the method ``check_key``, where it exists, of a part and of its nested parts.
+    """Return a function that calls ``check_key`` of a part and of its nested parts, where they have this method.
 
     The function raises ConfigError if one of the parts calls a service whose API key is not set. Return None if no part
     has the method.

@@ -10,8 +10,8 @@ from typing import Any
 class MaskedStream:
     """A text stream that passes everything written to it through the function ``mask_text``.
 
-    The property ``styled`` is a stream for text with terminal styles, which is masked with the function ``styled``
-    instead.
+    The property ``styled`` is a stream for text with terminal styles; it masks text with the constructor's argument
+    ``styled`` in place of ``mask_text``.
     """
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:

@@ -84,7 +84,7 @@ UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 """Reasons why a metric has nothing to measure. A reason in neither SKIPPED nor UNDEFINED marks a failed measurement."""
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons that attribute a missing score to the config: it declined, or there was nothing to measure."""
+"""Reasons that attribute a missing score to the config: an abstention, an empty answer, or nothing to measure."""
 
 
 def failed(reason: str) -> bool:

@@ -21,8 +21,8 @@ class Summary:
     and ``n_failed`` could not be measured. ``reasons`` maps each reason to the number of questions that have no score
     for this reason.
 
-    ``coverage`` is ``n_scored`` divided by the number of questions that would have a score if nothing had failed. This
-    number is an estimate: the metric is assumed to apply to the same share of the unanswered questions as of the
+    ``coverage`` is ``n_scored`` divided by the number of questions that would have a score if nothing had failed. The
+    divisor is an estimate: the metric is assumed to apply to the same share of the unanswered questions as of the
     answered questions.
 
     ``low_bound`` and ``high_bound`` are the values that would result if every failed measurement had given the metric's

@@ -62,10 +62,10 @@ def visible_text(anchor: str) -> str:
 
 
 def in_order(text: str, wanted: Sequence[str]) -> bool:
-    """Return whether words occur in ``text`` in order, with nothing but possible markup between them.
+    """Return whether the words ``wanted`` occur in ``text`` in this order, with nothing or only markup between them.
 
     This check is about a thousand times as fast as the rendering in ``resolve``. If the result is False, ``resolve``
-    finds no quote of these words, unless the markup between them is very long. If ``wanted`` is empty, the result is
+    finds no anchor with these words, unless the markup between them is very long. If ``wanted`` is empty, the result is
     True.
     """
     if not all(word in text for word in wanted):
@@ -93,7 +93,7 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def _continued(text: str, reached: Sequence[Span], places: Sequence[Span], hiding: Sequence[int]) -> Iterator[Span]:
-    """Yield (latest start of the words so far, end of the next word) for each place where the next word can follow.
+    """Yield (latest start of the words so far, end of the next word) for the spans in ``places`` that can follow.
 
     The text between the words must have at most one character, have no letters, or contain a character that can hide
     letters.

@@ -63,7 +63,7 @@ class RawGoldenSet(NamedTuple):
 
 
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
-    """Check questions and labels against the corpus, draw a sample, and return it as a golden set.
+    """Return a golden set, after checking the questions and labels against the corpus and drawing a sample.
 
     If ``selection.unknown`` is "drop", unusable labels, and questions that lose all of their labels or all relevant
     ones, are omitted and counted. ``repeated_passages`` is stored in the result.
@@ -122,7 +122,7 @@ def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -
     blank = {name for name, title, text in documents if not title.strip() and not text.strip()}
     for question in questions:
         for label in question.evidence:
-            if label in unusable and label.document:  # "": the reader has added a fault
+            if label in unusable and label.document:  # "": the reader has already added a fault
                 faults.add(label.where, unusable[label][1])
             elif label.grade > 0 and label.document in blank:
                 fact = f'document "{label.document}" has no text'
@@ -148,7 +148,7 @@ def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
 
 
 def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
-    """Add a fault for each question without a weight if others have a valid one: any default would be arbitrary."""
+    """Add a fault for each question without a weight if others have a valid weight, because no default is sensible."""
     without = [question for question in questions if question.weight is None]
     weighted = sum(question.weight is not None and question.weight > 0 for question in questions)
     for one in without if weighted else ():
@@ -266,7 +266,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes that describe unusual questions to the user, one for each kind, or ().
+    """Return notes for the user on unusual properties of the questions, one note per property, or ().
 
     The notes cover weights, statuses, blank questions, scripts without spaces between words, and keywords that are used
     in place of reference answers.

@@ -39,10 +39,10 @@ class JudgedSpan(NamedTuple):
 
 
 def locate_label(label: Evidence, corpus: Corpus) -> tuple[int, int, int] | None:
-    """Return the place of a label: the index of its document, and the start and end of its anchor there.
+    """Return (index of the document, start, end): the span of a label's anchor.
 
-    Without an anchor, the place is the whole document. If the anchor occurs more than once and the label has no start,
-    the place is the first occurrence. Returns None if the document or the anchor is not found.
+    Without an anchor, it is the span of the whole document. If the anchor occurs more than once and the label has no
+    start, it is the span of the first occurrence. Returns None if the document or the anchor is not found.
     """
     position = corpus.position.get(label.document)
     if position is None:
@@ -64,7 +64,7 @@ def locate_labels(
 
     A label's span is its document or, if it has an anchor, the anchor's occurrence at ``start`` (default: the first).
     Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors`` (ids of misleading
-    documents) becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of its anchor
+    documents) becomes a label of the whole document with grade 0. ``copies`` maps evidence to the spans of its anchor
     in other documents (see `JudgedSpan`).
     """
     labels = [
@@ -105,7 +105,7 @@ def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[Judge
 
 
 def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
-    """Return the rank, from 1, of the first chunk that a label covers; 0 if it covers none."""
+    """Return the rank, from 1, of the first chunk that a label covers; 0 if the label covers no chunk."""
     return next((rank for rank, chunk in enumerate(found, start=1) if covers(label, chunk)), 0)
 
 

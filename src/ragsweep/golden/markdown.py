@@ -78,7 +78,7 @@ def _parser() -> Any:
 
 
 class _Reader:
-    """A search for tokens in the source, from beginning to end; inline tokens have no positions of their own."""
+    """A reader that finds the words of tokens in the source, in order, because inline tokens have no positions."""
 
     def __init__(self, source: str) -> None:
         self._source = source

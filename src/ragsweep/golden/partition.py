@@ -70,7 +70,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
 
 def is_held_back(name: str, questions: int, left_out: Mapping[str, int]) -> bool:
-    """Return whether only tune questions are evaluated, of a set that is large enough for a holdout.
+    """Return whether the evaluated questions are the tune side of a set that is large enough for a holdout.
 
     ``questions`` is the number of evaluated questions; ``left_out`` maps reasons to numbers of questions left out.
     """

@@ -236,8 +236,8 @@ def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """Open a file, unzip it if its name ends in ".gz", and yield it with the maximum number of bytes to read.
 
-    Raises ValueError for a pipe, a device or a binary file (see ``_BINARY``), and for a gzip file that states a larger
-    unzipped size.
+    Raises ValueError for a pipe, a device or a binary file (see ``_BINARY``), and for a gzip file that states an
+    unzipped size above this maximum.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block forever

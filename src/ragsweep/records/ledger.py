@@ -41,7 +41,7 @@ UNDECIDED = ("retry", "racing")
 
 
 class Ledger:
-    """The ledger in a folder; it is opened or created, and concurrent processes on one machine can use it safely.
+    """The ledger in ``folder``, created if it does not exist; several processes on one machine can use it at once.
 
     Methods raise TrackingError if the file cannot be written, and InputError if it is damaged or cannot be read.
     """
@@ -162,7 +162,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the columns of golden sets that no record uses any more, for example after earlier rungs of a race."""
+        """Delete the columns of golden sets that no record uses any more, such as columns of a race's earlier rungs."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 

@@ -61,7 +61,7 @@ def damaged(path: Path, fact: str) -> InputError:
 
 
 class LedgerFile:
-    """The ledger's file, opened or created; each thread of each process has its own connection.
+    """The ledger's file, which is created if it does not exist; each thread of each process has its own connection.
 
     The file is opened read-only if this process may not write to it or to its folder. Raises TrackingError if the file
     cannot be created, cannot be upgraded or has an unknown format, and InputError if it is damaged or cannot be read.

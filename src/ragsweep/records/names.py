@@ -27,8 +27,8 @@ class Names:
     def give(self, name: str, target: str, signature: str = "") -> None:
         """Store a name for a target. Raises ConfigError if the name is invalid or taken.
 
-        A name in use is free if its target is ``target`` itself, another round of the same sweep, or a single config
-        with this ``signature``. The new target then replaces the current one.
+        A name in use is available if its target is ``target``, another round of the same sweep, or a single config with
+        this ``signature``. The new target then replaces the current one.
         """
         check_name(name)
         with self._file.transaction() as connection:

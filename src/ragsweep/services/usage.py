@@ -74,13 +74,13 @@ class UsageMeter:
     totals: UsageTotals = UsageTotals()
     budget: Budget = Budget()
     prices: Pricing = field(default_factory=NoPrices)
-    money_key: str = ""  # another key that limits money, if any
+    money_key: str = ""  # config key of another limit on money, or ""
     failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> number of failed calls, last message
     _before: UsageTotals = UsageTotals()  # the totals when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, prices: Pricing) -> bool:
-        """Set the budget and prices; return whether the budget changed. A new budget ignores earlier usage."""
+        """Set the budget and prices; return whether the budget changed. A new budget does not include earlier usage."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals
