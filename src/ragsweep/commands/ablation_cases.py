@@ -102,7 +102,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbours of a finite number; [] for other values, and for a name outside `AREAS` or in `CHANCE`."""
+    """Return the neighbours of ``value``; [] if it is no finite number, or if ``name`` has no neighbouring values."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -124,7 +124,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the alternatives to an option of a group; a reranker can only be removed, and a `KEPT` option stays."""
+    """Return the alternatives to an option of a group: only "none" for any reranker; [] for an option in `KEPT`."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":
@@ -138,7 +138,7 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with ``line`` appended; it replaces any override of the same key but keeps its ``+``."""
+    """Return the overrides with ``line`` appended in place of any override of the same key, whose ``+`` is kept."""
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)

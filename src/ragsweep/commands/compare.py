@@ -139,9 +139,9 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield statements on slices with a shown difference or a note, then on slices with a shown or possible loss.
+    """Yield statements on slices with a significant difference or a note, then on slices with a loss.
 
-    Losses are listed only if the candidate is shown or likely to be better over all questions.
+    Significant and possible losses are listed only if the candidate is shown or likely to be better overall.
     """
     metric = row["metric"]
     for part in slices:

@@ -27,7 +27,8 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
     """Return the configs, or the finalists, of a sweep that contains both runs; None if no sweep contains both.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Configs with other
-    questions are left out. Trials that violate a constraint of the search are also left out, except for the two runs.
+    questions than the candidate are left out. Trials that violate a constraint of the search are also left out, except
+    for the two runs.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     asked = candidate.result.run.dataset.golden_digest
@@ -149,7 +150,7 @@ def _metric_row(one: PairMetric) -> Row:
 
 
 def ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
-    """Return the interval of the difference and, if ``ratios``, the ratio with its interval.
+    """Return the columns of a row for the interval of a difference or, if ``ratios``, for a ratio and its interval.
 
     If ``ratios``, the interval of the difference is NaN; otherwise, the ratio and its interval are None.
     """
@@ -170,9 +171,9 @@ def difference_text(row: Row) -> str:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return the columns of a metric's difference corrected by human labels, and of the verdict on this difference.
+    """Return the columns of a metric's difference, corrected by human labels, and of the verdict on this difference.
 
-    Without a correction, the difference is NaN, and ``row`` keeps its verdict.
+    Without a correction, the corrected difference is NaN, and the verdict of ``row`` remains.
     """
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:

@@ -97,7 +97,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
 
 
 def _first_scores(result: Result) -> Scores:
-    """Return the scores of each question's first answer, the one that people label."""
+    """Return the scores of each question's first answer, which is the answer that people label."""
     repeated = result.questions.repetitions
     first = {name: scores[:, 0].tolist() for name, scores in repeated.scores.items()} if repeated else {}
     return scores_by_question(replace(result, questions=result.questions.with_columns(first)))

@@ -81,7 +81,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
 
 
 def _end_of_process(ledger: Ledger, sweep: Sweep) -> str:
-    """Return "killed" for a sweep whose process died; a silent process on another machine may be alive."""
+    """Return "killed" or, if a process on another machine may be alive, for how long it has sent no heartbeat."""
     hosts = {claim.holder.host for claim in ledger.claims.find(ClaimKey(COMMAND, sweep.id))}
     return f"no heartbeat for {LAPSE:.0f} s" if hosts - {myself().host} else KILLED.lower()
 
@@ -102,7 +102,7 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
 
 
 def _named(names: Mapping[str, str], target: str, title: str) -> str:
-    """Put the names of a run, or of a sweep and its configs, before its title: ``demo, baseline (#3): top_k``."""
+    """Return a title after the names of its run, or of its sweep and configs: ``demo, baseline (#3): top_k``."""
     places = [(name, one.partition("#")) for name, one in names.items()]
     own = [f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target]
     typed = title.partition(": ")[0]  # the name of a sweep with ``name=`` is part of its title

@@ -245,7 +245,7 @@ def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Seq
 
 
 def confusion(counts: Counter[tuple[str, str]]) -> Figure:
-    """Plot the confusion matrix of (expected, found) kinds; the kind "" is a missing counterpart (see `NONE`)."""
+    """Plot the confusion matrix of the kinds in pairs (expected, found); "" is a missing counterpart (see `NONE`)."""
     kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
     names = [literal(kind or NONE) for kind in kinds]
     rows = [[counts[expected, found] for found in kinds] for expected in kinds]

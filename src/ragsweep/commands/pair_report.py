@@ -102,12 +102,12 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """Response times in ms, by config and question: the sum of the measured steps, or NaN without any."""
+        """Response times in ms, by config and question: the sum of the measured steps; NaN if none was measured."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Config name -> counts of (expected kind, found kind) in readable answers, for each config that has any."""
+        """Config name -> counts of the (expected, found) pairs of kinds that its metrics' ``pairs`` return, if any."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))

@@ -142,7 +142,7 @@ def _golden_sets(sweeps: Sequence[Recorded]) -> Block:
 
 
 def _group(group: Sequence[Recorded]) -> Iterator[Block]:
-    """Yield a chart (for two or more sweeps) and a table, latest first, of sweeps on the same questions."""
+    """Yield a chart, if there are several sweeps, and a table of sweeps on the same questions, latest first."""
     metric = group[0][0].summary.name
     if len(group) > 1:
         yield chart(charts.history([one for one, _ in group], metric), NOTE)

@@ -241,7 +241,7 @@ def _facts(listing: Listing) -> dict[str, Any]:
 
 
 def _by_stage(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
-    """Group items by stage, and items without a stage by their kind; the largest group comes first."""
+    """Group items by stage, and items without a stage by ``sort``; the group with the most bytes comes first."""
     stages: dict[str, list[Item]] = {}
     for item in items:
         stages.setdefault(item.stage or LEFTOVERS.get(item.sort, "unlisted"), []).append(item)

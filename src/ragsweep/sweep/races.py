@@ -11,7 +11,7 @@ from ragsweep.sweep.racing import WHERE, Betting
 
 @dataclass(frozen=True)
 class BettingRace:
-    """The rule that drops configs that are shown by anytime-valid bets to be worse than the best (see racing.Betting).
+    """The rule that drops a config if anytime-valid bets show it to be worse than the best (see racing.Betting).
 
     Args:
         margin: A difference, in the metric's unit; a config is dropped if it is shown to be worse than the best by more

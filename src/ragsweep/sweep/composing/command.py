@@ -162,7 +162,7 @@ def read_command(
 
 
 def _option_to_add(line: str, config: DictConfig) -> str:
-    """Return the remedy for an override of a command without ``-m`` that names several values."""
+    """Return the remedy for an override that names several values in a command without ``-m``."""
     override, (key, _, value) = parse(line), line.partition("=")
     is_list = key == "metrics" or OmegaConf.is_list(OmegaConf.select(config, override.key_or_group))
     if is_list and "[" not in value:

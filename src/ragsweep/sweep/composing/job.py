@@ -98,7 +98,7 @@ class Template:
         return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
 
     def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Set values at dotted keys and return the config as plain values with resolved interpolations.
+        """Return the config with ``changes`` (dotted key -> value) as plain values, with resolved interpolations.
 
         Raises ConfigError for a missing value or an unresolvable interpolation.
         """
@@ -152,7 +152,7 @@ class _Settable:
                 OmegaConf.set_struct(node, False)
 
     def set(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values at dotted keys, reset all other values to the original config, and return the config."""
+        """Apply ``changes`` (dotted key -> value), undo the changes of the previous call, and return the config."""
         before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
         for key, written in before.items():
             value, current = changes.get(key, written), self._changes.get(key, written)

@@ -108,7 +108,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 def _open_pair(verdict: SweepComparison) -> tuple[str, str]:
     """Return the names of the configs to compare next.
 
-    If the choice is shown to be better than the baseline, the open question is whether it is better than the runner-up.
+    If the choice is shown to be better than the baseline, these are the runner-up and the choice; otherwise, see
+    ``compared_first``.
     """
     row, second = verdict.choice.row, verdict.choice.runner_up
     if row is None or second is None or verdict.verdicts[row].kind != SHOWN_BETTER:

@@ -279,7 +279,7 @@ class Multirun:
 
 
 def _known(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return settings as JSON values, without nulls, empty mappings and the ``action`` of targets."""
+    """Return the settings ``names`` as JSON values, without nulls, empty mappings and the ``action`` of targets."""
 
     def reduced(value: Any) -> Any:
         if not isinstance(value, dict):

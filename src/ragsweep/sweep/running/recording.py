@@ -44,7 +44,7 @@ class RunContext:
     sweep: Sweep | None = None  # None for a single config, before the sweep runs, and in a worker that sends outcomes
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
-    tracking_faults: set[str] = field(default_factory=set)  # those that a warning has stated
+    tracking_faults: set[str] = field(default_factory=set)  # the messages that a warning has stated
 
     @property
     def ledger(self) -> Ledger:

@@ -144,7 +144,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load a config's dataset with only the questions of its partition, weighted among themselves."""
+        """Load a config's dataset with only the questions of its partition; then apply ``success.unanswerable``."""
         node, typed, share = plain["dataset"], plain["partition"], (plain.get("success") or {}).get("unanswerable")
         partition.check(typed, searching)
         drawn = self._load(node, share)

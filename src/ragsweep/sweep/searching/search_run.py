@@ -95,7 +95,7 @@ class Search(Multirun):
     choose: Callable[[Sweep], Sequence[tuple[str, Result]]] = lambda _: ()
 
     def __post_init__(self) -> None:
-        """Set the search's settings, who runs its jobs, and whether other processes and machines may work on it."""
+        """Set the settings and the body of the search, and whether other processes and machines may work on it."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
         alone = str(self.settings.get("storage")) in ("None", "sqlite://", "sqlite:///:memory:")

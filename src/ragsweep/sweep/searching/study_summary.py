@@ -33,7 +33,7 @@ class StudySummary:
         return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
     def exhausted(self) -> str:
-        """Return, for a search that ended, that it found too few different configs; "" if this is not why it ended."""
+        """Return a message if a search that was not stopped has fewer than ``n_trials`` trials; "" otherwise."""
         if self.stopped or len(self.trials) >= self.n_trials:
             return ""
         return f"{len(self.trials)} of {self.n_trials} trials: the search found no config that differs from these"
