@@ -141,7 +141,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
     """Yield statements on slices with a significant difference or a note, then on slices with a loss.
 
-    Significant and possible losses are listed only if the candidate is shown or likely to be better overall.
+    Losses, significant or possible, are listed only if the verdict on all questions is SHOWN_BETTER or LIKELY_BETTER.
     """
     metric = row["metric"]
     for part in slices:

@@ -96,7 +96,7 @@ def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bo
     """Return whether any of the reasons means that a call or an answer failed, so that the next run repeats it.
 
     ``failed_answers`` contains the values of ``Answer.failed``, because a generator or system may use reasons that
-    are not defined here.
+    this module does not define.
     """
     repeated = {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}
     return any(failed(reason) and reason in repeated for reason in reasons)

@@ -26,7 +26,7 @@ UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answe
 """The names of the columns with JSON strings, after the columns of single values."""
 
 FIELDS = "case_fields"
-"""Name of the column for the questions' other fields: one mapping per question or, in a flat table, its JSON string."""
+"""Name of the column for ``Question.fields``: one mapping per question or, in a flat table, its JSON string."""
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:

@@ -60,7 +60,7 @@ class TargetResult:
 
     ``verdict`` is "pass", "fail", "warn" (the value is beyond a threshold that causes only a warning) or "not judged".
     ``band`` is the name of the range that contains the value. ``action`` is a suggestion or, for "not judged", the
-    reason. ``sure`` is false if the value's 95 % interval contains the threshold: more questions could then
+    reason. ``sure`` is false if the value's 95 % interval contains the threshold, so more questions could
     change the verdict.
     """
 
@@ -283,8 +283,8 @@ def pareto_front(results: Sequence[Result], metrics: Sequence[str], lower: Colle
     """Return the Pareto front: the results that no other result dominates, in the order given.
 
     A result that lacks a value for any metric is not on the front and dominates no other result. Results with equal
-    values do not dominate each other. For a metric without a direction, higher values are better, unless it is
-    in ``lower``.
+    values do not dominate each other. For a metric without a direction, higher values are better, unless the metric
+    is in ``lower``.
     """
     points: list[tuple[Result, tuple[float, ...]]] = []  # values, negated where lower is better
     for result in results:

@@ -113,7 +113,7 @@ def group_names(labels: Mapping[str, str]) -> dict[str, str]:
 def read_weight(row: Row) -> float | None:
     """Return the weight of the question in a row; None if the row has no weight.
 
-    A weight that is not a number above 0 is a fault; the returned weight is then at most 0, or NaN.
+    If the weight is not a number above 0, add a fault, and return a number of at most 0, or NaN.
     """
     weight = row.number("weight", math.nan)
     if weight <= 0:

@@ -28,7 +28,7 @@ class Names:
         """Store a name for a target. Raises ConfigError if the name is invalid or taken.
 
         A name in use is available if its target is ``target``, another round of the same sweep, or a single config with
-        this ``signature``. The new target then replaces the current one.
+        this ``signature``. In these cases, ``target`` replaces the current target.
         """
         check_name(name)
         with self._file.transaction() as connection:

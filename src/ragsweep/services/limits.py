@@ -134,7 +134,7 @@ class CircuitBreaker:
         """Record the permanent failure of a call; ``unanswered`` is true if the last reply had no answer.
 
         Raises EndpointFailed after DOWN_AFTER refused or unanswered calls (this call included) to a service that has
-        never answered, in this or an earlier process. A truncated or withheld answer is also an answer.
+        never answered, in this or an earlier process. A truncated or withheld answer also counts as an answer.
         """
         self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)

@@ -214,7 +214,7 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
     """Check a ``declared`` baseline that names a recorded result, and yield notes on it.
 
-    Any other declaration is not checked here and gets no notes. Raises InputError if the result is not found, was
+    For any other declaration, nothing is checked or yielded. Raises InputError if the result is not found, was
     evaluated on different questions or documents, or lacks an objective.
     """
     found = find_recorded(declared, session.ledger)

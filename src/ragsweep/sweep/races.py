@@ -14,8 +14,8 @@ class BettingRace:
     """The rule that drops a config if anytime-valid bets show it to be worse than the best (see racing.Betting).
 
     Args:
-        margin: A difference, in the metric's unit; a config is dropped if it is shown to be worse than the best by more
-        than this.
+        margin: A config is dropped only if it is shown to be worse than the best by more than this difference, in the
+        metric's unit.
         level: Lower bound on the probability that the best config is not dropped.
         block: Number of questions between two decisions.
     """

@@ -55,8 +55,8 @@ class Betting:
     random sample; a config's gain does not depend on the size of a cluster; scores are bounded, with any distribution.
 
     Args:
-        margin: A difference, in the metric's unit; a config is dropped if it is shown to be worse than the best by more
-        than this.
+        margin: A config is dropped only if it is shown to be worse than the best by more than this difference, in the
+        metric's unit.
         level: Lower bound on the probability that the best config is not dropped.
         spread: The width of the metric's range.
         higher_is_better: Whether higher values of the metric are better.

@@ -49,7 +49,7 @@ class ChunkerContract(Contract):
     part: Callable[[], Chunker]
 
     def test_no_text_is_lost_and_spans_are_in_order(self) -> None:
-        """Check the spans of many kinds of documents with :func:`assert_lawful`."""
+        """Check the spans of the documents in :func:`texts` with :func:`assert_lawful`."""
         corpus = _corpus(texts())
         assert_lawful(self.part().split(corpus), corpus)
 

@@ -96,7 +96,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Return a job's defining overrides, except ``sweeps`` and, if any others are left, ``dataset``."""
+    """Return a job's defining overrides, except ``sweeps`` and, if other overrides remain, ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 

@@ -217,7 +217,7 @@ class ConfigPolicy:
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
-    """Yield the key and the text of each name in a config: as written and, if it can be resolved here, also resolved.
+    """Yield the key and the text of each name in a config: as written and, if possible, also resolved.
 
     Outside a job, some interpolations, such as the job's number, cannot be resolved.
     """

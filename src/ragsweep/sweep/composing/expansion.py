@@ -111,7 +111,7 @@ def _as_lines(case: Mapping[Any, Any], prefix: str = "") -> str:
 
 
 def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:
-    """Parse overrides; ``where`` is their place in the config, for error messages."""
+    """Parse overrides; ``where`` is the config key that contains them, for error messages."""
     start, overrides = f"{where}: " if where else "", []
     for line in lines:
         override = parse_override(line, where)

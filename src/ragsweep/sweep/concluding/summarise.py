@@ -124,8 +124,8 @@ def _missing(ledger: Ledger, identifier: str | None, records: Sequence[Record], 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
     """Choose the finalists of a search (see `choose`); return their names in the ledger, and their search results.
 
-    Scores are not corrected by human labels here. Otherwise, labels that are added later could lead to different
-    finalists, whose evaluation would use the holdout again.
+    The choice uses scores without corrections by human labels. Otherwise, labels that are added later could lead to
+    different finalists, whose evaluation would use the holdout again.
     """
     records = ledger.records(sweep.id)
     names = {record.job: record.outcome.name for record in records}

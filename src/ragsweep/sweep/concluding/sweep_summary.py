@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Finalists:
     """The configs evaluated on the holdout at the end of a search, the reference first.
 
-    ``verdict`` compares them on the holdout, with simultaneous intervals for their leads.
+    ``verdict`` is their comparison on the holdout, with simultaneous intervals for their leads.
     """
 
     results: Sequence[Result] = ()

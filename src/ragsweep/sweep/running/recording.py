@@ -160,7 +160,7 @@ class OutcomeWriter:
             ledger.claims.release(ClaimKey(UPLOAD))
 
     def placement(self, record: int) -> RunPlacement:
-        """Return the place of a record's run in the tracker: its parent run, its job's tag, and any run to reuse."""
+        """Return the location of a record's run in the tracker: its parent run, its job's tag, and any run to reuse."""
         if sweep := self.context.sweep:
             return RunPlacement(sweep.parent, job_tag(self.kind, self.number), self.context.ledger.run(record))
         return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` created

@@ -47,8 +47,8 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
     If the config has no ``context_budget`` and its ``top_k`` is at least ``depth``, return the recorded contexts.
-    Otherwise, return the stored rankings. If these are missing, or if the config can no longer be prepared with its
-    corpus, return the recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
+    Otherwise, return the stored rankings. If the rankings are missing, or if the config can no longer be prepared with
+    its corpus, return the recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}

@@ -38,8 +38,8 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     """Return an upper bound on the work of a search; None for a sweeper other than ours, whose space is unknown.
 
     ``experiments`` are the prepared experiments of the command's jobs, which together contain every choice of every
-    parameter, and both ends of every range. Further combinations of options, such as each embedder with a retriever
-    that embeds, are prepared here; combinations that cannot be prepared are skipped.
+    parameter, and both ends of every range. This function prepares further combinations of options, such as each
+    embedder with a retriever that embeds; combinations that cannot be prepared are skipped.
 
     A part is counted once for each combination of the parts on which it depends. The number of a stage's nodes is at
     most the number of trials times the largest number of such nodes in one config; the stage's seconds are bounded in
