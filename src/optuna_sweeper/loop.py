@@ -51,7 +51,7 @@ def run_search(
 
     ``arguments`` are the overrides on the command line. Configs with each choice and both ends of each range are
     composed before the first job starts. The best trials are written to ``optimization_results.yaml`` in ``folder``.
-    ``attributes`` returns the user attributes to set on a job's trial when the trial ends.
+    ``attributes`` maps a job number to the user attributes that the job's trial gets when the trial ends.
 
     Raises HydraException for an invalid space, an unusable study, or too many failed trials. Raises one of
     ``composer.faults`` for a choice, or an end of a range, that cannot be composed.
@@ -113,7 +113,7 @@ class SearchLoop:
     def run(self) -> list[Sequence[JobReturn]]:
         """Search until the study is complete, exhausted or stopped; return the jobs' results as `run_search` does.
 
-        Raises HydraException if too many trials failed; its message gives the most frequent reasons.
+        Raises HydraException if too many trials failed; the message gives the most frequent reasons.
         """
         results: list[Sequence[JobReturn]] = []
         if self.study.stop_reason(self.settings.stop.plain()) and not self.study.is_busy():
@@ -190,7 +190,7 @@ class SearchLoop:
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
         """Race the trials of a batch and return the last result of each launched trial.
 
-        Dropped trials are pruned, and the outcomes of the others are recorded.
+        Trials that the race drops are recorded as pruned, and all others with the outcomes of their jobs.
         """
         trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
 
@@ -230,11 +230,11 @@ class SearchLoop:
             return self.launch(batch, until)
         except HydraException:
             raise
-        except Exception as fault:  # raised by the launcher itself: a job's exception is in its result
+        except Exception as fault:  # raised by the launcher itself: a job's exception is in the job's result
             raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
 
     def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
-        """Record the outcome of a trial; ``spent`` is its cost on earlier rungs (name -> amount)."""
+        """Record the outcome of a trial; ``spent`` is the trial's cost on earlier rungs (name -> amount)."""
         outcome = read_outcome(job, len(self.study.plan.directions), self.settings.constraints)
         outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
         number = evaluation.trial.number

@@ -21,7 +21,7 @@ REPEATED = 20
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Create a study, or open the existing study whose name is the plan's or ends with the plan's suffix.
+    """Open the study with the name or the suffix of ``plan``; create the study if there is none.
 
     Raises HydraException if the existing study has a different space, direction, subject (what is measured) or format.
     """
@@ -65,10 +65,10 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
 
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
-    """Return the index of a trial among the drawn trials, and whether to use the random sampler.
+    """Return the index of a trial, not counting retries and abandoned trials, and whether to use the random sampler.
 
-    Retries and abandoned trials do not count as drawn. The random sampler is used for a retry, whose values are fixed,
-    and for each trial while the configured sampler only repeats configs.
+    The random sampler is used for a retry, whose values are fixed, and for each trial while the configured sampler only
+    repeats configs.
     """
     trials = study.get_trials(deepcopy=False)
     earlier = [one for one in trials if one.number < trial.number and not is_abandoned(one)]
@@ -78,7 +78,10 @@ def _draw(study: Any, trial: Any) -> tuple[int, bool]:
 
 
 def _is_point(plan: StudyPlan, trial: Any) -> bool:
-    """Return whether a trial has a value for every parameter; this is true of drawn trials and of trial 0."""
+    """Return whether a trial has a value for every parameter.
+
+    This is true of drawn trials that are evaluated or duplicates, and of an evaluated trial 0 without ``plan.extend``.
+    """
     attributes = trial.user_attrs
     if OVERRIDES not in attributes:
         return EVALUATION in attributes or TWIN in attributes

@@ -44,15 +44,15 @@ class Categorical:
         return iter(self.values)
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values whose configs must all be composable: every choice."""
+        """Return the values with which a config must be composable: all choices."""
         return self.values
 
     def suggest(self, trial: Any, name: str) -> str:
-        """Suggest a value, as typed in an override."""
+        """Return the value that ``trial`` suggests for the parameter ``name``, as typed in an override."""
         return str(trial.suggest_categorical(name, list(self.values)))
 
     def locate(self, value: Any) -> str | None:
-        """Convert a config's value to Optuna's; None for a value outside the domain."""
+        """Return Optuna's value for a config's value; None for a value outside the domain."""
         return next((text for text in self.values if text == value or _equal(parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
@@ -81,12 +81,12 @@ class Numeric:
         return map(self._step_text, range(0 if self.step is None else int(self.count)))
 
     def extremes(self) -> tuple[str, ...]:
-        """List both ends of the range, as typed (one value if they are equal); their configs must be composable."""
+        """Return the values with which a config must be composable: both ends, or one value if they are equal."""
         ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
         return tuple(dict.fromkeys(ends))
 
     def suggest(self, trial: Any, name: str) -> str:
-        """Suggest a value, as typed in an override."""
+        """Return the value that ``trial`` suggests for the parameter ``name``, as typed in an override."""
         if self.whole:
             low, high, step = int(self.low), int(self.high), int(self.step or 1)
             return str(trial.suggest_int(name, low, high, step=step, log=self.log))
@@ -94,7 +94,7 @@ class Numeric:
         return repr(value) if self.step is None else self._step_text(round((value - self.low) / self.step))
 
     def locate(self, value: Any) -> float | int | None:
-        """Convert a config's value to Optuna's; None for a value outside the domain."""
+        """Return Optuna's value for a config's value; None for a value outside the domain."""
         if not is_number(value) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
@@ -137,7 +137,7 @@ class Parameter:
     when: tuple[ParentCondition, ...] = ()
 
     def exists(self, values: dict[str, str]) -> bool:
-        """Return whether the parameter exists when the other parameters have these values."""
+        """Return whether the parameter exists, given the ``values`` of other parameters as typed in overrides."""
         return all(values.get(condition.parent) in condition.values for condition in self.when)
 
 
@@ -172,7 +172,7 @@ def _is_readable(override: Override, loader: ConfigLoader | None) -> bool:
 
 
 def _spelled(value: Any) -> Any:
-    """Return a value in which interpolations with quotes (``${oc.env:A,"b c"}``), which Hydra misspells, are quoted."""
+    """Quote the strings in a value that contain quotes, such as ``${oc.env:A,"b c"}``, because Hydra misspells them."""
     if isinstance(value, list):
         return [_spelled(one) for one in value]
     if isinstance(value, dict):
@@ -248,7 +248,10 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def find_text(text: str, domain: Categorical | Numeric) -> str | None:
-    """Return a value as spelled in a domain that is not continuous (``1`` for ``1.0``); None if the domain lacks it."""
+    """Return the spelling of the value ``text`` in a domain (``1`` for ``1.0``); None if the domain lacks this value.
+
+    The domain must not be continuous.
+    """
     if isinstance(domain, Categorical) and text in domain.values:
         return text
     value = parse_value(text)

@@ -106,7 +106,7 @@ def _importance(study: Any, names: Sequence[str]) -> Any:
 
 
 def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
-    """Draw the slice plot with its panels in rows of `ROW`; Optuna puts all of them into one row."""
+    """Draw the slice plot with its panels in rows of `ROW`; Optuna puts all panels into one row."""
     from matplotlib.category import StrCategoryLocator
     from optuna.visualization import matplotlib as visual
 

@@ -84,7 +84,7 @@ class Liveness(ABC, Generic[Work]):
 
     @abstractmethod
     def claim(self, work: Work) -> Holder | None:
-        """Claim work for this process; return None on success, else the living process that has claimed it."""
+        """Claim work for this process; return None on success, else the living process that has claimed the work."""
 
     @abstractmethod
     def release(self, work: Work) -> None:
@@ -92,7 +92,7 @@ class Liveness(ABC, Generic[Work]):
 
     @abstractmethod
     def is_alive(self, work: Work) -> bool:
-        """Return whether a living process, possibly this process, has claimed work."""
+        """Return whether a living process, possibly this process, has claimed ``work``."""
 
     @abstractmethod
     def beat(self) -> None:
@@ -116,7 +116,7 @@ class Liveness(ABC, Generic[Work]):
 
 
 def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
-    """Send a heartbeat if the object still exists; return whether the object exists."""
+    """Send a heartbeat of the object to which ``place`` refers; return whether this object still exists."""
     liveness = place()
     with suppress(Exception):  # the next heartbeat may succeed
         if liveness:

@@ -1,4 +1,4 @@
-"""Race jobs: run all of them rung by rung, drop some after each rung, and run the rest in full."""
+"""Race jobs: run them rung by rung, drop some after each rung, and run the remaining jobs in full."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
@@ -16,12 +16,12 @@ JobOutcome = JobReturn | Exception
 """The result of a job, or the exception that ended the launch of its batch."""
 
 AfterRung = Callable[[int, Mapping[int, JobOutcome], tuple[int, ...]], None]
-"""A function called after each rung with the rung's end, the outcomes of its jobs, and the jobs dropped after it."""
+"""A function called after each rung with the rung's end, the outcomes of its jobs, and the dropped jobs."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """The decision of a race: the end of the next rung (None: run the rest in full), and the dropped jobs."""
+    """The decision of a race: the end of the next rung (None: the remaining jobs run in full), and the dropped jobs."""
 
     until: int | None
     dropped: tuple[int, ...] = ()
@@ -36,12 +36,12 @@ class Race(Protocol):
         """The config key for the end of a rung, for launchers that start jobs from overrides."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung, with the jobs that were dropped before an interruption."""
+        """Start a race of ``jobs``; return its first rung, with the jobs that were dropped before an interruption."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
         """Return the next rung, after the rung that ends at ``until``.
 
-        ``returned`` maps each job that completed the rung up to ``until`` to its return value.
+        ``returned`` maps each job that completed this rung to the job's return value.
         """
 
     def end(self, returned: Mapping[int, Any]) -> None:

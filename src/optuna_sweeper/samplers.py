@@ -53,9 +53,9 @@ def seeded_sampler(
 ) -> Any:
     """Return a study's sampler: it creates a seeded sampler of the configured kind for each trial.
 
-    A single sampler for the whole study would lose its state at the end of its process, whereas a new sampler reads
-    all earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
-    Optuna's class. ``draw`` returns, for a study and a trial, the index of the draw, and whether to draw at random. The
+    A single sampler for the whole study would lose its state at the end of its process, whereas a new sampler reads all
+    earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
+    Optuna's class. ``draw`` maps a study and a trial to the index of the draw and to whether to draw at random. The
     sampler ``grid`` always draws at random: the values of its points are enqueued, not drawn. ``is_point`` returns
     whether a trial has all the values of a point of the space.
     """

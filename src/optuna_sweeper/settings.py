@@ -129,7 +129,7 @@ class StopRule:
     budget: Mapping[str, float] = field(default_factory=dict)  # limits on the costs that jobs return
 
     def plain(self) -> dict[str, Any]:
-        """Return the rule as plain values."""
+        """Return the rule as a dict of JSON-compatible values."""
         return {**asdict(self), "by": list(self.by) if self.by else None}
 
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
@@ -167,7 +167,7 @@ class StopRule:
 
 
 def read_stop(setting: Any, objectives: int) -> StopRule:
-    """Read the key ``stop`` for this number of objectives; None: no limits. Raises HydraException for invalid input."""
+    """Read the key ``stop`` (None: no limits) for a number of objectives. Raises HydraException for invalid input."""
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
@@ -221,5 +221,5 @@ def _points(outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> list
 
 
 def _is_matched(point: tuple[float, ...], before: Sequence[tuple[float, ...]], by: Sequence[float]) -> bool:
-    """Return whether at least one earlier point is at most ``by`` worse than ``point`` in every objective."""
+    """Return whether at least one point in ``before`` is at most ``by`` worse than ``point`` in every objective."""
     return any(all(old >= new - least for old, new, least in zip(each, point, by, strict=True)) for each in before)

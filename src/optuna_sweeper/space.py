@@ -34,7 +34,7 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()  # all keys, as first written; overrides are sorted in this order
+    order: tuple[str, ...] = ()  # all keys, in the order of their first occurrence; overrides are sorted in this order
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists; return key -> value, as typed in an override."""
@@ -45,7 +45,7 @@ class Space:
         return values
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the overrides of a trial, including the fixed overrides, in the order of ``order``."""
+        """Return the overrides for a trial's ``values``, together with the fixed overrides, sorted by ``order``."""
         lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
         positions = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
@@ -84,7 +84,7 @@ class Space:
         return self._points(self.parameters, {})
 
     def check_sampler(self, name: str | None) -> None:
-        """Raise HydraException for a parameter whose values the sampler must list but cannot."""
+        """Raise HydraException for a parameter whose values the sampler ``name`` must list but cannot list."""
         ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
         lists_whole = name == BRUTE_FORCE  # it lists whole numbers, even on a logarithmic scale, but in memory
         endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
@@ -109,9 +109,10 @@ class Space:
     def probes(self) -> list[tuple[str, ...]]:
         """List the probes: configs, as overrides, that must be composable.
 
-        Together they contain each choice, and both ends of each range. A probe sets one parameter and the parents on
-        which it depends; all other parameters have their first value. A conditional parameter is combined with each
-        parent value for which it exists. If there are no parameters, the only probe consists of the fixed overrides.
+        Together they contain each choice, and both ends of each range. A probe sets one parameter and its ancestors;
+        all other parameters have their first value. A conditional parameter is combined with all values of its
+        ancestors for which it exists (see `probes_by_parameter`). If there are no parameters, the only probe consists
+        of the fixed overrides.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
@@ -128,11 +129,11 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter and its probes, for each combination of its ancestors' values with which it exists.
+        """Yield (parameter, probes) for each parameter and each combination of ancestors' values for which it exists.
 
         The ancestors of a parameter are the parameters on whose values its existence depends. There is a probe for each
-        choice, or for each end of a range. ``others`` maps the remaining parameters to values; those that are absent
-        have their first value.
+        choice, or for each end of a range. ``others`` maps the remaining parameters to values; a parameter that is not
+        in ``others`` has its first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
@@ -206,9 +207,9 @@ def _apply_conditions(
 ) -> Space:
     """Evaluate the conditions on fixed keys and return a space without the parameters that cannot exist.
 
-    If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too.
-    A fixed key whose existence depends on a searched parent is a parameter with one value. The space's parameters are
-    sorted by dependency. Raises HydraException for a cycle of conditions.
+    If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too. A
+    fixed key whose existence depends on a searched parent becomes a parameter with one value. The space's parameters
+    are sorted by dependency. Raises HydraException for a cycle of conditions.
     """
     parameters: list[Parameter] = []
     gone: set[str] = set()
@@ -231,7 +232,7 @@ def _apply_conditions(
 
 
 def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCondition]]) -> list[str]:
-    """Sort keys topologically into generations, each in written order. Raises HydraException for a cycle."""
+    """Sort keys topologically, each generation in the order of ``names``. Raises HydraException for a cycle."""
     sorter = TopologicalSorter({name: {each.parent for each in conditions.get(name, ())} for name in names})
     try:
         sorter.prepare()
@@ -272,7 +273,10 @@ def read_condition(line: str, where: str, loader: ConfigLoader | None) -> Parent
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException if the parent is unknown or infinite or, if not ``narrowed``, a value is unknown."""
+    """Raise HydraException if the parent of a condition is unknown or infinite, or if a value is unknown.
+
+    Values are not checked if the parent is ``narrowed``, that is, fixed or given on the command line.
+    """
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)

@@ -48,7 +48,7 @@ def is_postgresql(url: object) -> bool:
 
 
 def check_url(url: str | None) -> str:
-    """Return the URL, with a driver added for PostgreSQL if it has none, or "" for a study in memory.
+    """Return the URL, or "" for a study in memory; a PostgreSQL URL without a driver gets an installed driver.
 
     Raises HydraException for an unsupported storage, and for a missing PostgreSQL driver.
     """

@@ -34,7 +34,7 @@ EXHAUSTED = 200
 """Number of duplicates in a row after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Maximum number of points of a space that also counts as exhausted once every point has a trial."""
+"""Maximum number of points of a space that counts as exhausted as soon as every point has a trial."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]
@@ -138,7 +138,7 @@ class SharedStudy:
         return [trial for trial in self.trials() if trial.state.name == "RUNNING"]
 
     def _enqueue_next(self, trials: Sequence[Any]) -> bool:
-        """Enqueue the next listed config or grid point, if any; return False if no config is left to try."""
+        """Enqueue the next config of ``plan.first`` or grid point, if any; return False if no config is left to try."""
         tried = [trial.user_attrs.get(OVERRIDES) for trial in trials]
         has_begun = any(lines is not None for lines in tried)
         listed = self.plan.first[1:] if self.plan.has_zero and has_begun else self.plan.first
@@ -157,7 +157,7 @@ class SharedStudy:
         return True
 
     def _admit(self, trial: Any, jobs: Mapping[int, Any], sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process and return its evaluation; ``jobs`` are the evaluations of earlier trials.
+        """Claim a trial for this process and return its evaluation; ``jobs`` maps job numbers to earlier trials.
 
         Return None, after recording the trial's outcome, for a duplicate, for a config that cannot be composed, and for
         a trial with too many attempts.
@@ -219,7 +219,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue this process's running trials; ``lost``: whether the attempts count, because a worker died."""
+        """Re-enqueue this process's running trials; with ``lost``, the attempts count, because a worker died."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -27,9 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
-    """Write a study's best trials to ``folder``, and its summary and, if enabled, its plots to ``settings.folder``.
+    """Write a study's best trials, its summary and, with ``settings.plots``, its plots.
 
-    If ``settings.folder`` is not set, the summary and the plots are written to ``folder`` too.
+    The best trials are written to ``folder``. The summary and the plots are written to ``settings.folder`` or, if it is
+    not set, to ``folder``.
     """
     results = OmegaConf.create(optimization_results(study.optuna, study.space.fixed))
     OmegaConf.save(results, folder / "optimization_results.yaml")

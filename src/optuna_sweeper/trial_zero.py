@@ -63,8 +63,8 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
     """Return the overrides of the space's default config, in which every parameter has a value in its domain.
 
     A parameter whose domain contains the default that Hydra composes keeps this default, and needs no override. Any
-    other parameter has the first of its choices. A parameter with a range has the value nearest to the default, or the
-    low end if the default is not a number.
+    other parameter has the first of its choices or, with a range, the value nearest to the default (the low end if the
+    default is not a number).
     """
     chosen: dict[str, str] = {}
     moved: dict[str, str] = {}

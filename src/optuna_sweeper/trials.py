@@ -38,7 +38,7 @@ class TrialOutcome:
 
     values: tuple[float, ...] = ()
     reason: str = ""
-    violations: Mapping[str, float] = field(default_factory=dict)  # constraint -> violation; 0 or less: it is met
+    violations: Mapping[str, float] = field(default_factory=dict)  # constraint -> violation; 0 or less: met
     charged: bool = True  # whether the trial counts towards the study's number of trials
     cost: Mapping[str, float] = field(default_factory=dict)  # name -> amount; the name "" for a single number
     differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown

@@ -47,7 +47,7 @@ class OptunaSweeperConf:
     direction: Any = None  # minimize (default) or maximize, or a list with one per objective
     study_name: str | None = None  # null: the job's name, and a hash of space, directions, subject, custom_search_space
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: in memory, lost at the end
-    n_trials: int = 20  # total number of distinct configs in the study, including earlier configs
+    n_trials: int = 20  # total number of distinct configs in the study, including those of earlier commands
     n_jobs: int = 1  # trials per launch
     max_failure_rate: float = 0.0  # share of n_trials that may fail before the search is stopped
     params: Any = None  # key -> sweep, or {over: SWEEP, when: PARENT=VALUE}
@@ -110,7 +110,7 @@ class OptunaSweeper(Sweeper):
         return run_search(self.settings, arguments, self._launch, composer, folder)
 
     def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
-        """Launch trials with their overrides and return the results; in a race, ``until`` is the end of the rung."""
+        """Launch trials with their overrides and return the results; ``until`` is the end of a race's rung, or None."""
         race = self.settings.race
         rung = [f"{race.key}={until}"] if race and until is not None else []
         return self.launcher.launch([[*trial.overrides, *rung] for trial in trials], trials[0].job)

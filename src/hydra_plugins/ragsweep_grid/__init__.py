@@ -1,1 +1,1 @@
-"""The Hydra plugin for ``hydra/sweeper=grid``, which runs every combination of swept values for each case."""
+"""The Hydra plugin for ``hydra/sweeper=grid``, which combines swept values with cases (lists of overrides)."""

@@ -34,7 +34,7 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 
 
 class GridSweeper(Sweeper):
-    """The Hydra sweeper that launches one job for each case and combination of swept values, in batches.
+    """The Hydra sweeper that launches, in batches, one job for each combination of a case and swept values.
 
     Its arguments are the settings of ``GridSweeperConf``. The sweeper ignores ``race``, which only ragsweep's own
     command reads. For that command, the sweeper only provides Hydra's launcher.

@@ -1,4 +1,4 @@
-"""The sweeper ``optuna`` under its former ``_target_``, for configs that use this name."""
+"""The sweeper ``optuna`` under its former ``_target_``, for configs that still contain it."""
 
 from hydra_plugins.optuna_sweeper import sweeper
 

@@ -1,4 +1,4 @@
-"""Make Hydra find named sweeps from any working directory, first in the project, then among the shipped sweeps.
+"""Make Hydra find named sweeps: first in the folder ``sweeps`` of the current folder, then among the shipped sweeps.
 
 Hydra's file source would need the parent folder of ``sweeps`` on the search path and would turn every folder in that
 parent into a config group. A folder of sweeps therefore has its own config source, whose files are the options of the
@@ -73,9 +73,10 @@ class RagsweepSearchPath(SearchPathPlugin):
     """The plugin that makes Hydra search ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Append the existing folders ``conf`` and ``sweeps`` to the search path; the shipped ``conf`` has precedence.
+        """Append ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``, to the search path.
 
-        Do nothing in other Hydra programs, which also load the plugin if it is installed in their environment.
+        Missing folders are skipped, and the shipped ``conf`` has precedence. In other Hydra programs, which also load
+        the plugin if it is installed in their environment, do nothing.
         """
         from ragsweep.sweep.composing.compose import config_folder
 
