@@ -33,7 +33,7 @@ def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
 
 
 def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
-    """Return the config keys (see `PARTS`) of the first part whose address differs from the given one, or ""."""
+    """Return the config keys (see `PARTS`) of the first part whose address is not that in ``addresses``; "" if none."""
     parts = zip(PARTS, graph.addresses.items(), strict=True)
     return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
 
@@ -103,7 +103,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Verify and return the bundle in a folder. Raises InputError as ``read_manifest`` does."""
+        """Return the bundle in a folder; ``names`` and the errors are as in ``read_manifest``."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
@@ -113,7 +113,7 @@ class Bundle:
     def load(self, graph: ConfigGraph, executor: Executor) -> None:
         """Load the bundled values into an executor.
 
-        Raises InputError if a part built here differs from the shipped part, or if a value has a different format.
+        Raises InputError if a part of ``graph`` differs from the shipped part, or if a value has a different format.
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(

@@ -134,8 +134,8 @@ def _score_columns(
 def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str, Sequence[float]]:
     """Return tokens, money, and milliseconds by step and in total; the total is NaN unless every step is timed.
 
-    A step that a question did not take, such as writing a query without a history, has the time 0 in the evaluation,
-    but NaN here. ``is_whole`` is false for a config with a router: the router's time is not measured, so the total is
+    A step that a question did not take, such as writing a query without a history, has the time 0 in ``steps``, but NaN
+    in the result. ``is_whole`` is false for a config with a router: the router's time is not measured, so the total is
     NaN.
     """
     times = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
@@ -156,7 +156,7 @@ def _any(column: Sequence[float]) -> bool:
 
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages timed as steps of a question; any other stage selects from their results, or runs once for all questions."""
+"""Stages timed as steps of a question; other stages select from the results of these, or run once for all questions."""
 
 
 class StepClock(Listener):
@@ -167,12 +167,12 @@ class StepClock(Listener):
         self._timed: set[str] = set()  # addresses
 
     def started(self, node: Node, rows: int) -> None:
-        """Note a node that computes rows of a stage in `TIMED`; if it has no rows (no search), there is no step."""
+        """Mark a node as timed if it computes rows of a stage in `TIMED`; without rows, there is no step to time."""
         if node.kind == "rows" and node.stage in TIMED and rows:
             self._timed.add(node.address)
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Add the step of a noted node, which took ``seconds``."""
+        """Record the time of the step if ``started`` has marked the node as timed."""
         if node.address in self._timed:
             self.steps[f"{node.stage}/{node.label}".strip("/")] = 1000 * seconds
 

@@ -24,7 +24,7 @@ TOKENS, MONEY = "tokens", "money"
 UNKNOWN_MEAN = "unknown_words_mean"  # the mean share of a question's words that are not in the corpus
 ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)  # quantities whose decrease is not an alarm
 WORTH_MS = 1.0  # a step is compared only if its median, in traces or evaluation, is at least this many milliseconds
-USUAL = 0.05  # a language is part of the golden set if at least this share of the questions is in it
+USUAL = 0.05  # a language is usual if at least this share of the evaluated questions is in this language
 MANY = 0.95  # a question has many unknown words if its share of them exceeds this quantile of the evaluated questions
 QUANTILES = (50, 95, 99)
 

@@ -236,8 +236,7 @@ def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()
     """Return the requirements of a shipped config, pinned to the installed versions.
 
     ``facts`` are the names of libraries on whose versions a part depends. The requirements are those of ragsweep, the
-    libraries that the indexes require, and the optional libraries of ragsweep that are in ``facts``, except
-    those in UNSERVED.
+    libraries that ``indexes`` require, and ragsweep's optional libraries in ``facts``. Those in UNSERVED are omitted.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

@@ -110,7 +110,7 @@ def _read_pair(option: str, text: str) -> tuple[str, float]:
 
 
 def look(registry: ModelRegistry, version: ModelVersion, since: float, options: argparse.Namespace) -> Watch:
-    """Return the comparison of a version's evaluation with its traces from ``since`` (seconds since the epoch) on.
+    """Return the comparison of a version's evaluation with the version's traces since ``since`` (in epoch seconds).
 
     Raises ConfigError for a threshold on an unknown measure (unless there is no trace), and InputError for traces,
     bundles or documents that cannot be read.

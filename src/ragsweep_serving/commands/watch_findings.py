@@ -75,7 +75,7 @@ class Watch:
 
     @property
     def is_compared(self) -> bool:
-        """Whether both sides have enough independent questions (``FEWEST``) to compare any quantity."""
+        """Whether both sides have enough independent questions (``FEWEST``) to compare at least one quantity."""
         return any(not math.isnan(one.compared.low) for one in self.drifts)
 
     @property
@@ -153,7 +153,7 @@ class CorpusChanges:
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
-    """Return the changes from one corpus to another; raises InputError, with ``place``, if the corpora share no id."""
+    """Return the changes from ``shipped`` to ``today``; raises InputError for ``place`` if they share no id."""
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:
