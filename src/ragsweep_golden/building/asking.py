@@ -84,7 +84,7 @@ class ModelAsker:
         ]
 
     def unanswerable(self, sources: Sources, settings: BuildSettings) -> list[Draft]:
-        """Return drafts of the six unanswerable types; a draft that a chunk may answer has the status "rejected"."""
+        """Return drafts of the six unanswerable types; a draft is "rejected" if a chunk may answer the question."""
         each = math.ceil(SPARE * settings.questions * settings.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):
@@ -99,10 +99,10 @@ class ModelAsker:
         return found
 
     def _draw(self, sources: Sources, stratum: str, quota: int, turn: int = 0) -> list[tuple[int, str]]:
-        """Return (chunk index, language code) pairs of random chunks of a stratum, enough for ``quota`` questions.
+        """Return (chunk index, language code) pairs of random chunks of a stratum, to generate ``quota`` questions.
 
-        Only chunks of at least LEAST characters are drawn, so there may be too few. The pairs are in corpus order, and
-        the language is that of the document. A different ``turn`` gives a different random order.
+        Only chunks of at least LEAST characters are drawn, so the pairs may be too few. The pairs are in corpus order,
+        and the language is that of the document. A different ``turn`` gives a different random order.
         """
         spans, corpus = sources.spans, sources.corpus
         usable = []
@@ -154,8 +154,8 @@ class ModelAsker:
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Yield (chunk, language, item) for each complete item of the model's replies (see ``_read``).
 
-        ``chunks`` maps the index of each chunk to its language; the items follow its order. ``task`` is the instruction
-        to the model.
+        ``chunks`` maps the index of each chunk to its language; the items are in this order. ``task`` is the
+        instruction to the model.
         """
         requests = [
             Request(

@@ -29,7 +29,7 @@ class Sentence(NamedTuple):
     end: int
 
     def draft(self, question: str, answer: str, pattern: str, bloom: str, reasoning_class: str, subject: str) -> Draft:
-        """Return the draft, without a language, of a question that a rule made from this sentence."""
+        """Return the draft of a question that a rule made from this sentence; ``language`` is left empty."""
         place = self.document, self.start, self.end
         made = Draft(question, "", "rule", pattern, answer, subject, self.document, self.chunk, (place,), self.text)
         return replace(made, bloom=bloom, reasoning_class=reasoning_class)
@@ -136,5 +136,5 @@ class Sources:
         return "\n".join(self.passages[chunk] for chunk in self.chunks_of(draft))
 
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
-        """Return, for each draft, the indices of the LISTED best chunks by BM25 for its query in ``texts``."""
+        """Return the indices of the LISTED best chunks by BM25 for each draft; ``texts`` are the drafts' queries."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)

@@ -1,4 +1,4 @@
-"""Make questions from sentences by rule: a sentence contains the answer, and its own span is the evidence."""
+"""Make questions from sentences by rule: the sentence contains the answer and is the evidence."""
 
 import re
 from collections import Counter
@@ -93,7 +93,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> question types. A question gets the first type that is in the wanted mix, or else the first type."""
+"""Pattern -> question types. A question gets the first of its types that is in the mix, or else the first one."""
 _CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules with code
 
 
@@ -169,9 +169,9 @@ def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
 
 
 def ask_for_differences(definitions: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Yield a question about the difference between two defined subjects, for each pair of definitions that qualifies.
+    """Yield a question about the difference between two subjects for each suitable pair of their definitions.
 
-    The definitions must share a content word, and be in different chunks of the same document.
+    The definitions must share a content word, differ in their subjects, and be in different chunks of one document.
     """
     for one, other in combinations(definitions, 2):
         same = one.document == other.document and one.chunk != other.chunk

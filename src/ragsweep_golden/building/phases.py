@@ -148,8 +148,8 @@ def ask(sources: Sources, documents: Documents, settings: BuildSettings, asker: 
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
     """Return the drafts whose questions are specific to their source.
 
-    For a specific question, BM25 ranks a chunk with its evidence first, and at most MOST_DOCUMENTS documents have a
-    chunk with most words of the question (see ``Exhaustive.having``).
+    For a specific question, BM25 ranks a chunk with evidence of the question first, and at most MOST_DOCUMENTS
+    documents have a chunk with most words of the question (see ``Exhaustive.having``).
     """
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
@@ -201,10 +201,9 @@ COMPARED = 512  # number of characters at the start of a passage that are embedd
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
     """Return answerable drafts as validated or rejected; ``passages`` has, for each draft, the text of its chunks.
 
-    A draft is validated by the first of these methods that succeeds (see METHODS), and the method is recorded: its
-    passage contains the answer verbatim; its passage contains enough of the answer's keywords; with ``embed``, its
-    passage is similar enough to the answer. An answer that is not verbatim is rejected if it has a number that is not
-    in its evidence.
+    A draft is validated if its passage contains the answer verbatim, or enough of the answer's keywords, or, with
+    ``embed``, is similar enough to the answer. The first of these methods that succeeds is recorded (see METHODS). An
+    answer that is not verbatim is rejected if it has a number that is not in its evidence.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]

@@ -152,7 +152,7 @@ LONGEST_NAME = 10  # maximum number of words of a heading that can become a ques
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # number of leading characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Verbs that may begin a heading, and those of the verbs that may also be nouns, depending on the next word."""
+"""Verbs that may begin a heading, and the verbs among them that count as nouns unless a determiner follows."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 _GERUNDS: Mapping[str, str] = {
@@ -225,10 +225,10 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the first sentence with the most words of a heading; None if no sentence has half of these words.
+    """Return the sentence in ``inside`` with the most words of the heading ``name``; on a tie, the first one.
 
-    ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb are
-    considered.
+    ``to_do`` is the action that the heading names, or "". For an action, only instructions with the verb of the action
+    are considered. Returns None if no sentence has half of the heading's words.
     """
     wanted, verb = _stems(name, language), _stems(to_do.partition(" ")[0], language)
     stems = {one: _stems(one.text, language) for one in inside}

@@ -116,9 +116,10 @@ def choose_answerable(
 def choose_unanswerable(
     entries: Sequence[Entry], count: int, minimums: Mapping[str, int], languages: Counter[str | None]
 ) -> list[Entry]:
-    """Return at most ``count`` entries: first the minimum of each unanswerable type, then the least frequent types.
+    """Return at most ``count`` entries: first the minimum of each type, then entries of the least chosen type.
 
-    Types with no remaining entries are skipped. As far as possible, each language has its share in ``languages``.
+    Types with no remaining entries are skipped. As far as possible, languages occur in proportion to their counts in
+    ``languages``.
     """
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES

@@ -147,7 +147,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Yield questions whose pronoun refers to nothing: drafts with a pronoun as the subject, and fixed questions."""
+    """Yield questions whose pronoun has no referent: drafts' questions with a pronoun as subject, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):

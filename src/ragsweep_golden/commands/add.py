@@ -61,9 +61,9 @@ def add(arguments: Sequence[str]) -> int:
 def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     """Return ({"id": id of the entry} or {}, question, right answer or "") for each question to complete or add.
 
-    A question on the command line is returned alone, with {}; without one, the questions of the file that lack evidence
-    are returned. Raises ConfigError for several questions, and for ``--answer`` or ``--take`` without a question, and
-    InputError as ``_check_weights`` does.
+    If there is a question on the command line, only this question is returned, with {}. Otherwise, the questions of the
+    file that lack evidence are returned. Raises ConfigError for several questions, and for ``--answer`` or ``--take``
+    without a question, and InputError as ``_check_weights`` does.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
@@ -162,9 +162,9 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
     """Add an entry to a golden file, or merge it into the existing entry with the same id or else the same question.
 
-    The existing entry has no relevant labels. It keeps its other labels, except one at the place of the new label. Of
-    several entries with the same question, the first that lacks evidence is chosen. Raises InputError as ``read_file``
-    does, and if the existing entry has evidence or needs none.
+    The existing entry keeps its labels of irrelevant passages, except a label at the place of the new label. Of several
+    entries with the same question, the first that lacks evidence is chosen. Raises InputError as ``read_file`` does,
+    and if the existing entry has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
     same = [n for n, (_, one) in enumerate(read) if one.id == entry["id"]]  # the text may have been edited since

@@ -140,7 +140,7 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
 
 @dataclass
 class PhaseJudge:
-    """A callback that judges the result of each phase by its gates, writes a report, and prints a line."""
+    """A callback that judges the result of each phase by the phase's gates, writes a report, and prints a line."""
 
     corpus: Corpus
     spans: Spans

@@ -70,7 +70,7 @@ def _check_new(path: Path, may_overwrite: object) -> None:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Return the set of the reader; write a SQuAD file's documents next to ``out``, because no other file has them."""
+    """Import the set of a reader; for SQuAD, also write the documents next to ``out``: no other file has them."""
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     show_notes(dataset.notes)
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()

@@ -232,7 +232,7 @@ def user_name() -> str:
 
 
 class Model:
-    """The config's ``llm``, with any prompt of the config; replies are cached in a folder.
+    """The model ``llm`` of a config, to use with any prompt of the config; replies are cached in a folder.
 
     The config's budget limits the calls.
     """

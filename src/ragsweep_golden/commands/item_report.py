@@ -25,7 +25,7 @@ class ItemReport(NamedTuple):
 
     ``scores`` (configs, questions) are from 0 to 1; higher is better. ``texts`` are the texts of the questions.
     ``redundant`` lists groups of questions, and ``mini`` lists the questions of the mini set, as indices. ``estimate``
-    states how well mini sets chosen in this way rank configs.
+    states how well mini sets chosen like ``mini`` rank configs.
     """
 
     matrix: Matrix

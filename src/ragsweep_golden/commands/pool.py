@@ -45,8 +45,8 @@ class Hole(NamedTuple):
 
     ``question`` is the id of the question. ``place`` is the sentence that a judgement adds to the evidence, and
     ``chunk`` is a retrieved chunk that contains this sentence. ``ranks`` maps each config that retrieved the sentence
-    to the rank, from 1, of the first chunk with it. ``impact`` is the amount by which a judgement could change the
-    difference between two configs (see :func:`find_holes`).
+    to the rank, from 1, of the first chunk that contains it. ``impact`` is the amount by which a judgement could change
+    the difference between two configs (see :func:`find_holes`).
     """
 
     question: str
