@@ -115,6 +115,6 @@ def _words(text: str) -> set[str]:
 
 
 def lexical_overlap(question: str, passage: str, language: str) -> float:
-    """Return the share of a question's content words that a passage contains; 0 if it has no content words."""
+    """Return the share of a question's content words that a passage contains; 0 if the question has none."""
     asked = content_words(question, language)
     return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0

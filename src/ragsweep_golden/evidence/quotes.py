@@ -181,8 +181,8 @@ def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[
     """Return an anchor (a quote) from the passage ``place``, and the anchor's start or None (see ``shortest_anchor``).
 
     If the passage contains the right answer (``reference``) exactly once, and not within a word, the evidence is that
-    answer. Otherwise, it is the whole passage or, if that has more than _LONG words, its best sentence by BM25 for the
-    question and the answer.
+    answer. Otherwise, the evidence is the whole passage or, if the passage has more than _LONG words, its best sentence
+    by BM25 for the question and the answer.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

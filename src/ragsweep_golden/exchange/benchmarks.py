@@ -75,8 +75,8 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     """Return a file in the format of SQuAD 2.0, and the losses; each document is a paragraph with its questions.
 
-    A question is assigned to the document of its first relevant label, else of its provenance, else to the first
-    document of the corpus that is not blank. Questions about a blank or missing document are omitted.
+    A question is assigned to the document of its first relevant label, else to that of its provenance, else to the
+    first document of the corpus that is not blank. Questions about a blank or missing document are omitted.
     """
     notes = Counter[str]()
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)

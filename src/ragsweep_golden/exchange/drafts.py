@@ -65,8 +65,8 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 
     The fields ``answer`` and ``answers`` contain a system's answers if another field has the right answer (see RIGHT).
     The fields ``passage``, ``context`` and ``contexts`` contain retrieved texts if any field has an output of a system,
-    or if another field has the evidence. With a field ``supporting_facts``, they do not. Raises ValueError if it is
-    ambiguous whether a system wrote ``answer`` and retrieved ``contexts``.
+    or if another field has the evidence. If there is a field ``supporting_facts``, they contain the evidence. Raises
+    ValueError if it is ambiguous whether a system wrote ``answer`` and retrieved ``contexts``.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]

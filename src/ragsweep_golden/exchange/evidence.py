@@ -98,7 +98,7 @@ def _label(
 def correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: Imported) -> None:
     """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found.
 
-    A label that then marks the same quote as another label of its entry is removed; the higher grade is kept.
+    If two labels of an entry then mark the same quote, only the label with the higher grade is kept.
     """
     labels = [(entry, label) for entry in entries for label in entry.get("evidence", ())]
     wrong = [(entry, label) for entry, label in labels if locate_label(label, corpus) is None]

@@ -84,8 +84,8 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label that an evaluation cannot use is moved to the notes. Its name is also the name of a group's field (such as
-    ``status``) or of a column of the results (such as ``source``).
+    A label is moved to the notes if an evaluation cannot use it because its name is also that of a filled field in a
+    group (such as ``status``) or of a column of the results (such as ``source``).
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
@@ -188,7 +188,7 @@ def _read_drafts(
 
 
 def _merged(drafts: Sequence[RowDraft], columns: Mapping[str, str], faults: Faults) -> list[RowDraft]:
-    """Return a draft for each id, with the passages and notes of its rows; other fields that differ are faults.
+    """Return a draft for each id, with the passages and notes of all its rows; other fields that differ are faults.
 
     The passages of an unanswerable question are dropped.
     """

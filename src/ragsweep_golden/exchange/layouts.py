@@ -232,7 +232,7 @@ _SHOWN = 20  # maximum number of fields that a message lists; an object may have
 def recognise(path: Path, columns: Iterable[str]) -> str:
     """Return the first format whose layout fits the fields of the records in a file.
 
-    A table with ``id`` and ``question`` that fits no layout is in ragsweep's format. Raises InputError if none fits.
+    A table with ``id`` and ``question`` that fits no layout is in ragsweep's format. Raises InputError for other files.
     """
     seen = list(columns)
     for name, layout in LAYOUTS.items():

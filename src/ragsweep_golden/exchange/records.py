@@ -110,7 +110,7 @@ def as_passages(value: Any, supporting: Any) -> list[tuple[str, str | None]]:
 
 
 def as_items(found: Any) -> list[Any]:
-    """Return a list unchanged, a mapping of lists of equal length as a list of rows, and any other value in a list."""
+    """Return a list unchanged, a mapping of lists of equal length as rows, and any other value as a list of one."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]

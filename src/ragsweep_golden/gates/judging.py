@@ -38,7 +38,8 @@ class GateRule(NamedTuple):
 class GateResult(NamedTuple):
     """The value and the verdict of a gate, and the questions that fail the gate (``faults``).
 
-    ``value`` is NaN if it was not measured. In this case, ``note`` is the reason; otherwise, it is a detail.
+    ``value`` is NaN if it was not measured. In this case, ``note`` is the reason; otherwise, ``note`` is a detail of
+    the value.
     """
 
     gate: str

@@ -97,7 +97,7 @@ def _ambiguous(subject: Subject) -> Measured:
 
     Only entries with an answer, with evidence that is found, and with content words in the question are judged. The
     chunk must not overlap the evidence. It must contain every line of the answer, and at least the share COPIED of the
-    question's content words. The first such chunk is named by its document and its first words.
+    question's content words. A fault names the first such chunk by its document and first words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}
@@ -142,7 +142,7 @@ def _given_away(subject: Subject) -> Measured:
 def _independent(subject: Subject) -> Measured:
     """Return the number of clusters of questions; the note gives the smallest differences that the set can detect.
 
-    Only questions with relevant evidence have a value of the metric, so only these detect differences.
+    The differences are computed from the questions with relevant evidence: only these have a value of the metric.
     """
     count = len(set(clusters(_questions(subject.kept))))
     scored = _questions([one for one in subject.answerable if relevant_evidence(one)])

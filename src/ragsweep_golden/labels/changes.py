@@ -73,7 +73,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 
 
 def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]) -> Iterator[LabelChange]:
-    """Yield the changes of a question's labels; no label is moved to the place of another label, whatever its grade."""
+    """Yield the changes of a question's labels; no label is moved to the place of another, whatever the grades."""
     moving = {label for label in question.evidence if (change := found[label]) and change.kind and change.new}
     staying = [label for label in question.evidence if label not in moving]  # valid, re-encoded or without a repair
     taken = {replace((change and change.new) or label, grade=1.0) for label in staying for change in [found[label]]}
@@ -268,8 +268,8 @@ def _follow(entry: dict[str, Any], old: Evidence, new: Evidence, corpus: Corpus,
     """Update an entry's provenance after a repair of a label, if the provenance names the old label's document.
 
     The provenance gets the document of the new label; ``start`` and ``end`` become the span of the entry's passage
-    there, or null unless the passage occurs there exactly once. ``chunk_id`` gets the new name of a renamed document,
-    and becomes null if the label moved to another document.
+    there, or null if the passage does not occur there exactly once. ``chunk_id`` gets the new name of a renamed
+    document, and becomes null if the label moved to another document.
     """
     if value(entry, "provenance", "document") != old.document:
         return
@@ -284,7 +284,10 @@ def _follow(entry: dict[str, Any], old: Evidence, new: Evidence, corpus: Corpus,
 
 
 def _correct_span(entry: dict[str, Any], corpus: Corpus) -> None:
-    """Correct the span in an entry's provenance if it is not in the passage; null if the passage is in two places."""
+    """Set the span in an entry's provenance to that of its passage; null if the passage occurs several times.
+
+    Nothing changes if there is no span, if its text begins or contains the passage, or if the passage is not found.
+    """
     document, start, end = (value(entry, "provenance", name) for name in ("document", "start", "end"))
     text, passage = text_of(corpus, document) or "", str(value(entry, "content", "passage") or "")
     stated = canonical(text[start:end] if isinstance(start, int) and isinstance(end, int) else passage)

@@ -134,7 +134,7 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
 
 
 def _normal(name: str, given: Any) -> Any:
-    """Return the value of the key ``name``; its ids of documents are normalised, as in the question.
+    """Return the value of the key ``name`` with normalised ids of documents, as in the question.
 
     Null fields of evidence are omitted.
     """
