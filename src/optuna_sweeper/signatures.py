@@ -45,7 +45,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """A composer of the trial configs of one program."""
+    """Composes and hashes the configs of trials; each program needs its own instance."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader

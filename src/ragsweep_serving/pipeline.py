@@ -144,5 +144,5 @@ def as_turns(history: Any) -> list[Turn]:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is a string without lone surrogates (no service accepts them)."""
+    """Return whether a value is a string without lone surrogates, which no service accepts."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value

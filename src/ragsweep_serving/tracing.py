@@ -73,8 +73,9 @@ class TraceQueue:
     def _wait_at_exit(self) -> None:
         """Wait for pending traces when the main thread ends, before any exit handler runs.
 
-        MLflow registers the exit handler of its own queue when the first trace is sent. An exit handler registered here
-        earlier would run after that handler, and a handler that is registered during the exit does not run at all.
+        MLflow registers the exit handler of its own queue when the first trace is sent. An exit handler that this class
+        registered earlier would run after that handler, and a handler that is registered during the exit does not run
+        at all.
         """
         threading.main_thread().join()
         if self.flush(EXIT_SECONDS):  # else the exit has waited long enough

@@ -30,7 +30,7 @@ QUANTILES = (50, 95, 99)
 
 
 class Measure(NamedTuple):
-    """A statistic of the requests with its 95 % interval; ``before`` is its value in the evaluation.
+    """A statistic of the requests with its 95 % interval; ``before`` is the statistic's value in the evaluation.
 
     Missing numbers are NaN.
     """

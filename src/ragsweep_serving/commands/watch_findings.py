@@ -27,7 +27,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold of one measure. ``kind`` is "max" or "min"; ``outcome`` is "" until ``decide`` sets it."""
+    """The threshold of one measure. ``kind`` is "max" or "min"; ``outcome`` is "" if it is not decided."""
 
     name: str
     bound: float
@@ -75,7 +75,7 @@ class Watch:
 
     @property
     def is_compared(self) -> bool:
-        """Whether both sides have enough independent questions (``FEWEST``) to compare at least one quantity."""
+        """Whether any quantity can be compared: requests and evaluation each need ``FEWEST`` independent questions."""
         return any(not math.isnan(one.compared.low) for one in self.drifts)
 
     @property

@@ -30,7 +30,7 @@ LEGEND = (
 
 
 def watch_document(found: Watch, options: argparse.Namespace) -> Document:
-    """Return the document of a comparison, with conclusions and next steps; ``options.numbers`` adds every number."""
+    """Return the document of a comparison, with conclusions and next steps; ``options.numbers`` adds all measures."""
     blocks: list[Block] = [lines(_head(found)), *_quantities(found), lines(_lacking(found)), *_times(found)]
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
