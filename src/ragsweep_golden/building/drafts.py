@@ -88,7 +88,7 @@ def read_draft(row: dict[str, Any]) -> Draft:
 class Stratum(NamedTuple):
     """A group of documents: its name, its priority (1 is the highest), its number of chunks, and its quota.
 
-    ``quota`` is the number of answerable questions that are allocated to it.
+    ``quota`` is the number of answerable questions that are allocated to the stratum.
     """
 
     name: str
@@ -125,8 +125,8 @@ class Sources:
     def chunks_of(self, draft: Draft) -> list[int]:
         """Return the indices of the chunks that overlap the evidence of a draft, each once.
 
-        If no chunk overlaps it, return only the index of the chunk from which the draft was made, or [] if there is no
-        such chunk.
+        If no chunk overlaps the evidence, return only the index of the chunk from which the draft was made, or [] if
+        there is no such chunk.
         """
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])

@@ -143,7 +143,7 @@ def _answer_type(draft: Draft) -> str:
 
 
 def _choices(draft: Draft, alike: Sequence[Draft], seed: int) -> dict[str, Any] | None:
-    """Return the multiple-choice form of a question; None if it is unanswerable or there are no wrong choices.
+    """Return the multiple-choice form of a question; None if the question is unanswerable or has no wrong choices.
 
     The wrong choices are right answers to questions in ``alike`` about other documents; answers of the same question
     type and of similar length are preferred.

@@ -248,7 +248,7 @@ def _question(name: str, action: str, language: str) -> str:
 
 
 def _action(name: str, language: str) -> str:
-    """Return the action that a heading of several words names, in the infinitive; "" if it names none."""
+    """Return the action that a heading of several words names, in the infinitive; "" if the heading names none."""
     if language == "fr":
         return name[:1].lower() + name[1:] if _INFINITIVE.match(name) else ""
     first, _, rest = name.partition(" ")

@@ -53,7 +53,7 @@ def words_inside(sentences: Iterable[str]) -> frozenset[str]:
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Return ``text``, with its first letter lowered if its first word is a determiner, a common word or a plural noun.
+    """Return ``text``, beginning in lower case if its first word is a determiner, a common word or a plural noun.
 
     A word is common if ``inside`` (see ``words_inside``) contains it, or its singular, only in lower case.
     """

@@ -105,7 +105,7 @@ def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks
 
 
 def _ask(count: int) -> int | None:
-    """Return the passage number that a person enters; 0 for none, or if ``count`` is 0; None at the end of input."""
+    """Read the number of a passage from standard input; 0 for none, or if ``count`` is 0; None at the end of input."""
     try:
         while count:
             given = input(f"Which passage answers the question? 1 to {count}, or Enter for none: ").strip()
@@ -120,7 +120,7 @@ PROPOSED = 8  # maximum number of proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
-    """Return, for each question, the best sentence of each of its ``count`` best chunks by BM25, without duplicates.
+    """Return for each question the best sentence of each of the ``count`` best chunks by BM25, without duplicates.
 
     The list of a question that no chunk matches is empty.
     """

@@ -129,7 +129,7 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
 
 
 def normal_words(text: str) -> str:
-    """Return the words (in lower case) and symbols, such as the + of C++, of ``text``, separated by single spaces.
+    """Return the words in lower case and the symbols (such as the + of C++) of ``text``, separated by single spaces.
 
     Other punctuation is left out. Return "" if ``text`` has no words.
     """

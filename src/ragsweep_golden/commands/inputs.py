@@ -223,7 +223,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Ite
 
 
 def user_name() -> str:
-    """Return the user name in the config of git, else that in the variable USER, else "unnamed"."""
+    """Return the user name in the config of git, else the environment variable USER, else "unnamed"."""
     try:
         named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
     except OSError:

@@ -78,7 +78,7 @@ def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
 
 
 def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
-    """Return the labels that an evaluation reads from an entry, as strings, with its language and content type."""
+    """Return the language, the content type and the ``labels`` of an entry as strings, without null values."""
     own = {name: entry[name] for name in ("language", "content_type") if entry.get(name)}
     labels = own | (entry.get("labels") or {})
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}

@@ -101,7 +101,7 @@ def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 
 def _others(record: Mapping[str, Any], *known: str, objects: Collection[str] = ()) -> list[str]:
-    """Return the filled fields, without the names in ``known`` and without objects under the names in ``objects``."""
+    """Return the names of filled fields, except those in ``known`` and, if the value is an object, in ``objects``."""
     filled = {name: value for name, value in record.items() if name not in known and is_filled(value)}
     return [name for name, value in filled.items() if not (name in objects and as_mapping(value))]
 

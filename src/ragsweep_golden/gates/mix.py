@@ -64,7 +64,7 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 def read_quotas(given: object) -> dict[str, float]:
     """Return the quotas of a config: a mapping of each category to its wanted share.
 
-    Raises ConfigError for a value of another type, and for a share outside 0 to 1. Also raises it if the shares except
+    Raises ConfigError for a value of another type, for a share outside 0 to 1, and if the shares without that of
     UNANSWERABLE sum to more than 1.
     """
     if not isinstance(given, Mapping):

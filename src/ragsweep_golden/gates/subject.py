@@ -166,7 +166,7 @@ def share(part: int, whole: int, what: str) -> Measured:
 
 
 def find_faults(judged: Judged) -> tuple[Fault, ...]:
-    """Return a fault for each entry that has a reason to fail."""
+    """Return a fault for each entry in ``judged`` that does not pass, that is, has a reason."""
     return tuple(Fault(one["id"], one["question"], why) for one, why in judged if why)
 
 
@@ -177,7 +177,7 @@ def without_fault(judged: Judged, what: str) -> Measured:
 
 
 def with_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries with a fault, and the faults; raise NotMeasured if ``judged`` is empty."""
+    """Return the share of entries with a fault, and the faults; raises NotMeasured if ``judged`` is empty."""
     faults = find_faults(judged)
     return replace(share(len(faults), len(judged), what), faults=faults)
 

@@ -1,8 +1,9 @@
-"""Find labels whose passages a change of the corpus moved, edited, deleted or made ambiguous; repair the clear ones.
+"""Find and repair labels whose passages a change of the corpus moved, edited, deleted or made ambiguous.
 
-A label names a document and an anchor, which quotes the passage; without an anchor, it stands for the whole document. A
-passage is identified by its anchor and, if the old corpus is given, by the words around the anchor. A text that differs
-only in its encoding (composed or decomposed characters, line ends, white space) counts as unchanged.
+Labels are repaired only if the repair is unambiguous. A label names a document and an anchor, which quotes the passage;
+a label without an anchor stands for the whole document. A passage is identified by its anchor and, if the old corpus is
+given, by the words around the anchor. A text that differs only in its encoding (composed or decomposed characters, line
+ends, white space) counts as unchanged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +58,7 @@ class _Origin(NamedTuple):
 
 
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
-    """Return the labels that are invalid in the corpus ``new``, each with its repair if the repair is clear.
+    """Return the labels that are invalid in the corpus ``new``, each with its repair if this is unambiguous.
 
     ``old`` is the corpus for which the labels were written. Without it, a passage is identified only by its anchor, and
     a whole document only by its id.
@@ -124,7 +125,7 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[DocumentSpan]) -> LabelChange:
-        """Return the change of a label found only by its anchor; repair the label if the anchor has only one place.
+        """Return the change of a label that is located only by its anchor, with a repair if the anchor has one place.
 
         ``here`` lists the anchor's places in the label's document. Other documents are searched only if ``here`` is
         empty. An anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore

@@ -162,7 +162,7 @@ def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the key that identifies a label: its document, anchor and start. The grade is not part of it."""
+    """Return the key that identifies a label: its document, anchor and start. The grade is not part of the key."""
     return label.get("document"), label.get("anchor"), label.get("start")
 
 

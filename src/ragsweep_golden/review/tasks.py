@@ -59,9 +59,9 @@ def _passage(entry: Entry, corpus: Corpus | None) -> str:
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
-    """Return the text around each anchor of an entry's relevant evidence that is found in its document; "" for none.
+    """Return the text around each anchor of an entry's relevant evidence that is found; "" if none is found.
 
-    The text of each document begins with its id if there are several documents.
+    If there are several documents, the text of each begins with the id of the document.
     """
     spans: dict[int, list[tuple[int, int]]] = {}
     for one in relevant_evidence(entry):

@@ -106,7 +106,7 @@ def is_filled(value: Any) -> bool:
 
 
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Return (entry, question) pairs of a golden file, as ``read_entries`` does; raises InputError for its faults."""
+    """Return (entry, question) pairs of a golden file (see ``read_entries``); raises InputError if it has faults."""
     faults = Faults()
     read = read_entries(path, faults)
     faults.raise_any()
@@ -200,7 +200,7 @@ def _check_group(row: Row, group: str) -> None:
 
 
 def is_group(group: str, given: Any) -> bool:
-    """Return whether a value is an object with fields of a group, and with values of the types of these fields."""
+    """Return whether a value is an object with only fields of a group, each with a value of the field's type."""
     faults = Faults()
     if isinstance(given, dict):
         _check_group(Row("", given, faults), group)

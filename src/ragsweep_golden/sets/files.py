@@ -70,7 +70,7 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """The entries of a golden file, and the digest that a sweep over all its questions would record.
+    """The entries of a golden file, and the digest that a sweep over all questions of the file would record.
 
     For a file with faults, there are no entries, and the digest is None.
     """
@@ -118,10 +118,11 @@ def read_changes(golden: Path) -> list[Change]:
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
     """Record the changes that the ``with`` block makes to a golden file in the changelog of the file.
 
-    Nothing is recorded if the block raises an exception, or if the file then has faults. If the block changes no
-    question, a change is added only if the changelog is empty, or if its last digest differs from that of the file.
-    ``source`` is the golden file from which ``golden`` is derived: the changes are relative to ``source``, and its
-    changelog is copied and continued. Raises InputError for faults of the existing changelog, before the block runs.
+    Nothing is recorded if the block raises an exception, or if the file has faults after the block. If the block
+    changes no question, a change is added only if the changelog is empty, or if its last digest differs from that of
+    the file. ``source`` is the golden file from which ``golden`` is derived: the changes are relative to ``source``,
+    and its changelog is copied and continued. Raises InputError for faults of the existing changelog, before the block
+    runs.
     """
     origin = source or golden
     before, changes = read_state(origin, Faults()), read_changes(origin)
