@@ -131,7 +131,7 @@ def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
 def _save(axes: Any, size: tuple[float, float], folder: Path, name: str) -> list[str]:
     axes = axes.flat[0] if hasattr(axes, "flat") else axes
     axes.figure.set_size_inches(*size)
-    overlaid = "parallel" in name  # its overlaid axes are unsupported by the layout engine
+    overlaid = "parallel" in name  # the layout engine does not support the overlaid axes of this plot
     if overlaid:
         axes.tick_params(axis="x", rotation=20)
     else:

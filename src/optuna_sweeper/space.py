@@ -86,7 +86,7 @@ class Space:
     def check_sampler(self, name: str | None) -> None:
         """Raise HydraException for a parameter whose values the sampler ``name`` must list but cannot list."""
         ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
-        lists_whole = name == BRUTE_FORCE  # it lists whole numbers, even on a logarithmic scale, but in memory
+        lists_whole = name == BRUTE_FORCE  # lists whole numbers, even on a logarithmic scale, but in memory
         endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
         long = [key for key, each in ranges.items() if each.whole and each.high - each.low >= MOST * (each.step or 1)]
         endless += long if lists_whole else []

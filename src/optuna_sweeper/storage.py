@@ -33,7 +33,7 @@ class Storage:
 
     optuna: Any
     exclusive: Callable[[], AbstractContextManager[None]]
-    is_shared: bool  # whether several processes can share it
+    is_shared: bool  # whether several processes can share the storage
 
     def close(self) -> None:
         """Close all connections to the database, if there is one."""
@@ -128,7 +128,7 @@ def _advisory_lock(engine: Any) -> Iterator[None]:
     from sqlalchemy.exc import OperationalError
 
     key = {"key": zlib.crc32(b"ragsweep-optuna")}
-    # Not in a transaction: it would be idle while the lock is held.
+    # Not in a transaction, which would be idle while the lock is held.
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SET lock_timeout = '{PATIENCE:g}s'"))
         try:

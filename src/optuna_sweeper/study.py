@@ -51,7 +51,7 @@ class StudyPlan:
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides and Optuna's values
-    has_zero: bool = False  # whether first[0] is trial 0; it is skipped once any trial has the attribute `OVERRIDES`
+    has_zero: bool = False  # whether first[0] is trial 0, which is skipped once any trial has the attribute `OVERRIDES`
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # end of the name, by which a study is found even if the beginning has changed; "": full name

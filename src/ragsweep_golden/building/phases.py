@@ -69,7 +69,7 @@ class PhaseFiles:
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         try:
-            # not splitlines: JSON strings may contain U+2028 and other characters at which it splits
+            # not splitlines, which also splits at characters that JSON strings may contain, such as U+2028
             lines = path.read_text("utf-8").removesuffix("\n").split("\n") if path.exists() else ["{}"]
             first, *rows = map(json.loads, lines)
         except ValueError:

@@ -105,7 +105,7 @@ def _words(text: str) -> list[tuple[int, int]]:
 
 LEAST_SHARED = 0.6  # minimum share of a text's words that the nearest passage must contain
 _CANDIDATES = 5  # number of documents, the best by BM25, that are searched for the nearest passage
-_LONG = 30  # a passage of more words is quoted by its best sentence
+_LONG = 30  # maximum number of words of a passage that is quoted as a whole
 
 
 class GivenText(NamedTuple):

@@ -15,7 +15,7 @@ from ragsweep_golden.evidence.quotes import FEWEST_WORDS, GivenText, Place, loca
 from ragsweep_golden.exchange.drafts import RecordDraft
 from ragsweep_golden.sets.entries import as_label, is_filled
 
-_HOP = re.compile(r"\A<\d+-hop>\s+")  # ragas puts it before the passages of multi-hop questions
+_HOP = re.compile(r"\A<\d+-hop>\s+")  # ragas puts this prefix before the passages of multi-hop questions
 
 
 @dataclass

@@ -31,7 +31,7 @@ from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, referen
 
 COPIED = 0.8  # a question counts as copied if its passage contains at least this share of the question's content words
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may occur in a question without revealing it
+_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may occur in a question by chance
 
 
 def _breaking(one: Entry, *codes: str) -> str:

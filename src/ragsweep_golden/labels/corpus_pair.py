@@ -89,7 +89,7 @@ def sentences_of(text: str) -> set[str]:
 def occurrences(texts: Sequence[SearchableText], excluded: str, anchor: str) -> Iterator[tuple[SearchableText, Span]]:
     """Yield (document, span) for each occurrence of an anchor in the given documents except ``excluded``."""
     words = visible_words(anchor)
-    longest = max(words, key=len, default="")  # searching for it is a cheap test that rules out most documents
+    longest = max(words, key=len, default="")  # a search for this word is cheap, and rules out most documents
     for one in texts:
         if one.name != excluded and longest in one.composed and in_order(one.composed, words):
             yield from ((one, span) for span in resolve(one.text, anchor))
