@@ -174,7 +174,9 @@ def test_plan_estimates_the_calls_for_queries(server: LlmServer, tmp_path: Path)
 
 @pytest.mark.parametrize("llm", ["none", "extractive"])
 def test_rewriting_without_a_model_is_refused(llm: str, cwd: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^query: a model must rewrite .*; choose llm=openai, .* or query=history$"):
+    with pytest.raises(
+        ConfigError, match=r"^query: rewriting .* needs a model.*; choose llm=openai, .* or query=history$"
+    ):
         prepare(Session(), *overrides(cwd, f"llm={llm}", "query=rewrite"))
 
 

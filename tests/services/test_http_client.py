@@ -142,7 +142,7 @@ def test_account_without_money_stops_the_config_at_once(error: bytes) -> None:
 
 
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
-    refused = pytest.raises(EndpointFailed, match=r"as did 7 earlier calls\); check the model")
+    refused = pytest.raises(EndpointFailed, match="; 7 earlier calls also failed; check the model")
     with serving(faults={"bad_request": 1}) as server, refused:
         ask_all(endpoint(server), 1000)
     assert len(server.log) <= 16
@@ -296,7 +296,9 @@ def test_questions_that_always_fail_fail_alone(is_resumed: bool, monkeypatch: py
 
 
 def test_model_that_leaves_every_question_without_text_stops_the_config() -> None:
-    never = pytest.raises(EndpointFailed, match=r"a message without text: .*as did 7 earlier calls\); check the model")
+    never = pytest.raises(
+        EndpointFailed, match=r"a message without text: .*; 7 earlier calls also failed; check the model"
+    )
     with serving(faults={"empty_content": 1}) as server, never:
         ask_all(endpoint(server, retries=1), 1000)
     assert len(server.log) <= 32

@@ -115,7 +115,7 @@ LATER = {
 }
 
 
-STATUS = {"store": 0, "ledger": 2, "mlflow": 2}
+STATUS = {"store": 0, "ledger": 2, "mlflow": 2, "optuna": 2}
 """The store is only what need not be computed again: it is put aside, with a warning."""
 
 

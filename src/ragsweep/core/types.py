@@ -202,7 +202,7 @@ class Reranker(HasTraits, Protocol):
         """The number of chunks at the top of a ranking that are reranked; 0 leaves the ranking unchanged."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Return the scores of the pairs (pairs,); higher is better."""
+        """Return one score per pair, as (pairs,); higher is better."""
 
 
 @runtime_checkable

@@ -2,8 +2,9 @@
 
 A word is a run of letters, digits and underscores, with their combining marks (such as vowel signs of Devanagari). In
 scripts written without spaces, each character is a word, because segmentation would need a dictionary. These characters
-are called unspaced. Each Hangul syllable is also a word, because Korean particles are attached to words. Unspaced
-characters and Hangul syllables together are called syllabic. In quotes, Korean words are kept whole.
+are called unspaced. Each Hangul syllable is also a word, so that a noun matches with or without an attached particle.
+Unspaced characters and Hangul syllables together are called syllabic. Quotes of a document are the exception: in a
+quote, the Hangul syllables between two spaces are one word.
 """
 
 import re

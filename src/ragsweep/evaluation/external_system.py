@@ -255,7 +255,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
 
 
 def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
-    """Make the node of the located contexts; it is not stored, because computing it is faster than reading it."""
+    """Return the node that locates contexts in the corpus; its value is computed faster than it could be read."""
     questions, documents = list(parts.questions), sorted(parts.documents)
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:

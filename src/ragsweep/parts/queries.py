@@ -72,7 +72,7 @@ class Rewrite:
         """Raise ConfigError if the config has no model, or if the instruction is blank. No call is made."""
         if not self._can_write:
             raise ConfigError(
-                "a model must rewrite the question, but this config has no model; choose llm=openai, mistral, vllm,"
+                "rewriting a question needs a model, but this config has none; choose llm=openai, mistral, vllm,"
                 " ollama, transformers, gguf or smollm2, or query=history"
             )
         if not self.instruction.strip():

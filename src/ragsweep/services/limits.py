@@ -141,7 +141,7 @@ class CircuitBreaker:
         is_refused = unanswered or failure.reason == REFUSED_BY_SERVICE
         self._refusals += is_refused
         if is_refused and not (self._answered or self.answered_before) and self._refusals >= DOWN_AFTER:
-            fact = f"{failure} (as did {self._refusals - 1} earlier calls)"
+            fact = f"{failure}; {self._refusals - 1} earlier calls also failed"
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 
     def fail(self, fact: str, began: float, now: float, retry_after: float, repeated: bool = False) -> None:

@@ -107,7 +107,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
 
 
 def without_done(prepared: Prepared, session: Session, done: Collection[int]) -> Prepared:
-    """Return ``prepared``, of a grid, with the plan and nodes of only those jobs whose number is not in ``done``."""
+    """Return ``prepared`` (of a grid) with the plan and nodes of the jobs whose numbers are not in ``done``."""
     left = [experiment for number, experiment in enumerate(prepared.experiments) if number not in done]
     planned = plan_costs(left, session.evaluator.executor)
     return replace(prepared, planned=planned, nodes=planned.needed)

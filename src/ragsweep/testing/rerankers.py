@@ -38,7 +38,7 @@ class RerankerContract(Contract):
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
-        """Check that the part has all parameters in its trait ``reordering``, and that all are in ``REORDERING``."""
+        """Check that every parameter named in the part's trait ``reordering`` exists and is in ``REORDERING``."""
         part = self.part()
         named = traits_of(part).reordering
         assert set(named) <= REORDERING

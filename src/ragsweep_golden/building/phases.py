@@ -167,8 +167,8 @@ def ask_unanswerable(
 ) -> list[Draft]:
     """Return drafts of unanswerable questions: first by the model, if there is one, then by rule.
 
-    The rules use sentences, templates, and the drafts in ``made`` that are made by rule. Of drafts with the same
-    question, ignoring case, the first is kept.
+    The rules combine templates with sentences of documents and with the drafts in ``made`` that are made by rule. Of
+    drafts with the same question, ignoring case, the first is kept.
     """
     found = asker.unanswerable(sources, settings) if asker else []
     for language, indices in documents.items():

@@ -39,10 +39,10 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
 
     The capital is bet on a mean above the margin (Waudby-Smith and Ramdas, JRSS B 86, 2024). The stakes are fixed and
     their capitals are averaged, so the order of clusters affects the final capital only through the leader (see
-    ``deficits``). A question multiplies a capital by 1 + stake x (difference - margin) / (spread + margin), which is
-    never below 1 - stake. A cluster is one bet, on the sum of its questions; the bet is scaled down if it could lose
-    more than ``LARGEST_STAKE``. A bet is valid if clusters are independent draws. A bet that was scaled down is valid
-    only if a config's gain is also independent of the size of the cluster.
+    ``deficits``). A cluster is one bet: it multiplies a capital by 1 + stake x (sum - size x margin) / (spread +
+    margin). The bet is scaled down if it could lose more than ``LARGEST_STAKE``. A bet is valid if clusters are
+    independent draws. A bet that was scaled down is valid only if a config's gain is also independent of the size
+    of the cluster.
 
     Args:
         sums: Sum of each cluster's differences (see ``cluster_differences``); each difference is within ``spread``.
