@@ -163,7 +163,7 @@ def sweep_table(
         if not is_wide():
             break
     columns = [*first, *parameters, *wanted.values(), *ends]
-    left_out = tuple(name for name in metrics if name in chosen_metrics and name not in wanted)
+    left_out = tuple(name for name in metrics if name not in wanted)
     return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
 
 
