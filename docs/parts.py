@@ -20,12 +20,12 @@ Shared = Mapping[tuple[str, str], list[str]]
 
 HEAD = """# Parts
 
-`python docs/parts.py` writes this page. It lists the options of the config groups that select parts, and the keys of
-each option. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800` sweeps
-over a key. `???` marks a required value, and `...` a value of several lines. A range such as "20 to 80" is worth
-sweeping, but other values are often accepted. "Once" and "stored" mean that a cost is not paid again. "Keys of `x`"
-means that the option also has the keys of `x`. An empty option cell repeats the cell above. If the options of a row
-have different defaults, the row names the options that differ from most others, or lists one default per option.
+This page, written by `python docs/parts.py`, lists the options of the config groups that select parts, and each
+option's keys. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800`
+sweeps over a key. `???` marks a required value, and `...` a value of several lines. A range such as "20 to 80" is worth
+sweeping, but other values are often accepted. A cost marked "once" or "stored" is paid only once. "Keys of `x`" means
+that the option also has the keys of `x`. An empty option cell repeats the cell above. If the options in a row have
+different defaults, the row lists the most common default and the exceptions, or one default per option.
 """
 
 

@@ -24,7 +24,7 @@ MEASURED, PRICES, PAGE = (
 SIZES = (1_000_000, 10_000_000, 100_000_000)
 WORKERS = 20
 SERVICES = ("text-embedding-3-small", "text-embedding-3-large", "mistral-embed")
-HEAD = ["index", "disk", "memory to build", "memory to search", "hours to build", "question ms"]
+HEAD = ["index", "disk", "memory to build", "memory to search", "hours to build", "ms per question"]
 SHARED = 2**20
 """Number of vectors per graph in LanceDB."""
 
@@ -91,14 +91,14 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     )
     yield ""
     for point in (
-        "**Bold** figures were measured at that number of chunks; all others are extrapolated.",
+        "**Bold** figures were measured; all others are extrapolated.",
         f"""Assumptions: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
         """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because
         [other programs](measurements.md#scale) were running on the machine.""",
-        f"""One process embeds a corpus and builds its index. `compute=ray` divides the embedding among workers.
-        {cluster["workers"]} Ray workers of one core were {cluster["speedup"]:.2f} times as fast as one; the column for
-        {WORKERS} workers assumes the same efficiency per worker.""",
+        f"""By default, one process embeds a corpus and builds its index. `compute=ray` divides the embedding among
+        workers. {cluster["workers"]} one-core Ray workers were {cluster["speedup"]:.2f} times as fast as one; the
+        column for {WORKERS} workers assumes the same efficiency per worker.""",
         "MB, GB and TB are decimal.",
     ):
         yield _filled(point, "- ")
@@ -109,7 +109,7 @@ def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
     yield _filled(
         f"""A vector takes four bytes per number: {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers.
-        The file of all vectors is memory-mapped, so it is in the page cache, not in the process's memory."""
+        The file of all vectors is memory-mapped, so it occupies the page cache, not the process's memory."""
     )
     yield ""
 
@@ -121,12 +121,12 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) per second on one core. *USD* is the price of the hours
-        of one worker; services have the list prices of {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) per second on one core. The services' prices are the list
+        prices of {tariff["date"]}."""
     )
     yield ""
     yield (
-        f"| chunks | hours | `compute=ray`, {WORKERS} workers | USD"
+        f"| chunks | hours, one worker | hours, {WORKERS} Ray workers | USD, one worker"
         f" | {' | '.join(f'USD, {name}' for name, _ in services)} |"
     )
     yield f"|{' --- |' * (len(services) + 4)}"
@@ -143,10 +143,10 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
     yield f"## Indexes of vectors of {kept['dimension']} numbers\n"
     yield _filled(
-        """*Disk* excludes the file of vectors above, but includes the second copy in lancedb, lancedb_hnsw and
-        pgvector. *Memory to search* is the memory of the process or server, plus the page cache, which all processes on
-        a machine share. With a smaller page cache, searches read from the disk and take longer. *Hours to build* do not
-        include embedding. Qdrant was not measured."""
+        """*Disk* excludes the file of vectors above, but includes the copy of the vectors in lancedb,
+        lancedb_hnsw and pgvector. *Memory to search* is the memory of the process or server, plus the page cache, which
+        all processes on a machine share. With a smaller page cache, searches read from the disk and take longer.
+        *Hours to build* exclude embedding. Qdrant was not measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
@@ -177,14 +177,14 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Pri
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## Growth rates\n"
     yield _filled(
-        """For n chunks, disk is assumed to be proportional to n, and times to the expressions in the table, which hold
-        for default parameters (ivf: one list per 39 chunks, up to 4,096). Memory is extrapolated along the line through
-        the smallest and the largest measurement. *Predicted / measured* compares the processor time at the largest
-        measured size with its prediction from the next smaller size. The hours for pq and lancedb are upper limits,
-        because the constant time of training on samples is extrapolated too."""
+        """For n chunks, disk space is assumed to be proportional to n, and times to the expressions in the table. The
+        expressions hold for default parameters (ivf: one list per 39 chunks, up to 4,096). Memory is extrapolated along
+        the line through the smallest and the largest measurement. *Predicted / measured* lists two processor times for
+        the largest measured size: predicted from the next smaller size, and measured. The hours for pq and lancedb are
+        upper limits, because the extrapolation also scales the constant time of training on samples."""
     )
     yield ""
-    yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
+    yield "| index | build | predicted / measured s | question | predicted / measured ms |"
     yield f"|{' --- |' * 5}"
     for index, (build, question) in LAWS.items():
         measured = _measured(rows, index)
