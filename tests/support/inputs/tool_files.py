@@ -196,7 +196,7 @@ KINDS = {
     "argilla.json": ("argilla", "Argilla, records", "`Dataset.records.from_json`", ARGILLA, json.dumps([ARGILLA])),
     "tasks.json": ("labelstudio", "Label Studio, tasks", "import", LABEL_STUDIO, json.dumps([LABEL_STUDIO])),
     "questions.csv": ("csv", "our own table", "`dataset=csv`", OWN, table_of(OWN)),
-    "audit.json": ("chunks", "template of an audit", "none", AUDIT, json.dumps({"queries": [AUDIT]})),
+    "audit.json": ("chunks", "relevant chunks of questions", "none", AUDIT, json.dumps({"queries": [AUDIT]})),
     "qa_pairs.json": ("faq", "pairs", "none", PAIR, json.dumps({"qa_pairs": [PAIR]})),
     "testset.csv": ("ragas_0.1", "ragas 0.1, test set", "`pandas.read_csv`", RAGAS, table_of(RAGAS)),
     "goldens.json": ("deepeval", "deepeval, goldens", GOLDENS, DEEPEVAL, json.dumps([DEEPEVAL])),
@@ -208,6 +208,6 @@ KINDS = {
     "squad.jsonl": ("squad_rows", "SQuAD in rows", "`datasets.load_dataset`", SQUAD, lines(SQUAD, UNANSWERED)),
     "topics.txt": ("topics", "TREC, classic topics", "`ir_datasets`", TOPIC, CLASSIC.format(**TOPIC)),
     "topics.xml": ("topics", "TREC, topics in XML", "`ir_datasets`", COVID, COVID_XML),
-    "counts.csv": ("counts", "counts of a log", "none", COUNTED, table_of(COUNTED)),
+    "counts.csv": ("counts", "question counts from a log", "none", COUNTED, table_of(COUNTED)),
 }
 FILES = {name: ToolFile(*kind) for name, kind in KINDS.items()}
