@@ -134,6 +134,17 @@ def test_a_truncated_output_of_a_system_is_unreadable_like_that_of_a_model(
     )  # fmt: skip
 
 
+def test_a_system_that_returns_no_contexts_has_answers_but_no_scores_of_retrieval(folder: Path) -> None:
+    (folder / "animals.py").write_text("def ask(question):\n    return 'It purrs.'\n")
+    _, shown = run(folder, *ANIMALS, "~metrics.semantic_similarity", "chunker=none")
+    record = recorded(folder)
+    recall = record.summaries.metrics["context_recall"]
+    assert (math.isnan(recall.value), recall.reasons["no contexts returned"], recall.coverage) == (True, 2, 1)
+    assert record.summaries.metrics["context_tokens"].n_scored == 0
+    assert record.questions["exact_match"][0] == 1
+    assert "returned no contexts for 4 questions" in " ".join(shown.split())
+
+
 @pytest.mark.nightly
 def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder: Path) -> None:
     copied = {"_id": "cats", "text": GOLDEN[0]["question"]}

@@ -287,5 +287,5 @@ def test_with_a_system_that_only_searches_failures_leave_the_scores_of_other_que
     """A metric may score questions without their answers, for example unanswerable ones."""
     failed = np.array(["", "", "timeout"])
     scores = Scores(np.array([0.5, math.nan, math.nan]), np.array(["", NO_ANSWERS, "timeout"]))
-    kept = Failures(failed, failed, np.zeros(3, dtype=bool)).drop(scores)
+    kept = Failures(failed, failed, np.zeros(3, dtype=bool)).drop(scores, Recall(cutoff=1))
     assert (kept.values[0], kept.reasons.tolist()) == (0.5, ["", NO_ANSWERS, NO_ANSWERS])

@@ -52,7 +52,7 @@ from ragsweep.evaluation.question_table import (
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import read_answers, score_repetitions
 from ragsweep.evaluation.result_notes import cut_share, result_warnings
-from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
+from ragsweep.evaluation.scoring import OF_RANKINGS, Failures, compare, find_failures, score_metric
 from ragsweep.evaluation.steps import collect_steps, sum_up_usage
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.golden.partition import ALL
@@ -61,9 +61,6 @@ from ragsweep.services.http_client import note_answers
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
-
-_OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
-"""The only needs with which a metric can also be scored on the ranking before reranking."""
 
 
 @dataclass
@@ -102,7 +99,7 @@ class Evaluator:
         views = [view, *(read_answers(get, experiment, table, one, view) for one in others)]
         repeated = score_repetitions(experiment.metrics, views)
         failures = find_failures(self.executor, graph, view, table)
-        scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
+        scores = {one.name: failures.drop(repeated.scores[one.name], one) for one in experiment.metrics}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered, table.clusters)
         metrics, stages = collected.summarise(), self._traced_stages(graph, table)
         reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
@@ -113,7 +110,7 @@ class Evaluator:
             tabulate_results(view, table, scores, names, is_lost),
             missing_reasons(reasons, len(table.questions)),
             collect_steps(view),
-            self._traced(experiment, view, stages).without(is_lost),
+            self._traced(experiment, view, stages).without(is_lost | failures.contextless),
             repeated.repetitions,
         )
         artifacts = Artifacts(
@@ -132,7 +129,7 @@ class Evaluator:
             latency=summarise_latency(view, probes, self.executor),
             usage=sum_up_usage(table, views),
         )
-        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost(scores)))
+        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost(scores), failures.contextless))
         run = self._run(experiment, metrics, questions.judged, stages=work, warnings=warnings, started=started)
         return Evaluation(Result(run, questions, summaries), artifacts)
 
@@ -194,8 +191,8 @@ class Evaluator:
         _, coverage = self._covered(experiment)
         before = self._ranked(graph.first_stage, table)
         view = view_alone(before, experiment.top_k, coverage, graph.budget)
-        metrics = [one for one in experiment.metrics if "evidence" in one.needs and _OF_RANKINGS.issuperset(one.needs)]
-        scores = {metric.name: failures.drop(score_metric(metric, view)) for metric in metrics}
+        metrics = [one for one in experiment.metrics if "evidence" in one.needs and OF_RANKINGS.issuperset(one.needs)]
+        scores = {metric.name: failures.drop(score_metric(metric, view), metric) for metric in metrics}
         summaries = (
             collect_scores(metrics, scores, table.weights, clusters=table.clusters).summarise() if metrics else {}
         )

@@ -30,26 +30,19 @@ FEWEST_EQUAL = 3
 
 
 def result_warnings(
-    executor: Executor, experiment: Experiment, views: Sequence[EvaluationView], lost: Mapping[str, NDArray[np.int64]]
+    executor: Executor,
+    experiment: Experiment,
+    views: Sequence[EvaluationView],
+    lost: Mapping[str, NDArray[np.int64]],
+    contextless: bool = False,
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views`` holds one view per repetition of the answers; ``lost`` is the result of `RepeatedScores.lost`.
+    ``views`` holds one view per repetition of the answers; ``lost`` is the result of `RepeatedScores.lost`;
+    ``contextless`` is as in `Failures`.
     """
     if located := experiment.graph.located:
-        aligned: AlignedContext = executor.get(located)
-        if aligned.unknown:
-            yield (
-                f"{counted(aligned.unknown, 'context')} of the system could not be located, and text that is not in"
-                " the corpus covers no evidence; make the system return document ids (or document:start-end), or text"
-                " from the corpus"
-            )
-        if aligned.rising:
-            yield (
-                f"the system's scores increase down its list for {counted(aligned.rising, 'question')}, as distances"
-                " do; the order is kept, and all scores are replaced by 1, 1/2, 1/3 ...; make the system return scores"
-                " that decrease down the list"
-            )
+        yield from _context_warnings(executor.get(located), contextless, len(views[0].questions))
     for node in experiment.graph.embeddings:
         embeddings: Embeddings = executor.get(node)
         if (share := cut_share(embeddings)) >= CUT_WARNING:
@@ -81,6 +74,27 @@ def result_warnings(
             f"{np.any([*lost.values()], axis=0).sum():,} of {counted(len(views[0].questions), 'question')} have failed"
             f" repetitions, and only the successful ones are scored (failed repetitions by metric: {listed})"
             f"{again}{lasting and f'; an identical call would fail again ({lasting})'}"
+        )
+
+
+def _context_warnings(aligned: AlignedContext, contextless: bool, questions: int) -> Iterator[str]:
+    if contextless:
+        yield (
+            f"the system returned no contexts for {counted(questions, 'question')}, so metrics of retrieval have no"
+            " scores; if it retrieves, set system.contexts or system.ids to the path of its contexts, or make its"
+            " function return contexts or ids"
+        )
+    if aligned.unknown:
+        yield (
+            f"{counted(aligned.unknown, 'context')} of the system could not be located, and text that is not in"
+            " the corpus covers no evidence; make the system return document ids (or document:start-end), or text"
+            " from the corpus"
+        )
+    if aligned.rising:
+        yield (
+            f"the system's scores increase down its list for {counted(aligned.rising, 'question')}, as distances"
+            " do; the order is kept, and all scores are replaced by 1, 1/2, 1/3 ...; make the system return scores"
+            " that decrease down the list"
         )
 
 

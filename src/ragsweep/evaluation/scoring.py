@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from ragsweep.core import interruption
 from ragsweep.core.answers import describe_wrong_type
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAINED, UNREADABLE
+from ragsweep.core.missing import (
+    INAPPLICABLE,
+    NO_ANSWERS,
+    NO_CONTEXTS,
+    NOT_PROBED,
+    UNEXPLAINED,
+    UNREADABLE,
+    score_where,
+)
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.trust import is_ours
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
@@ -24,6 +32,9 @@ if TYPE_CHECKING:
     from ragsweep.evaluation.evidence import Coverage
     from ragsweep.evaluation.question_table import QuestionTable
     from ragsweep.stages.executor import Executor
+
+OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
+"""The only needs with which a metric can also be scored on the ranking before reranking."""
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -101,19 +112,24 @@ class Failures(NamedTuple):
     upstream: NDArray[np.str_]  # failure of the route, query, search or external system; no result follows
     answer: NDArray[np.str_]  # failure of the answer
     probed: NDArray[np.bool_]  # whether the question's latency is measured
+    contextless: bool = False  # whether an external system answered, but returned no context for any question
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
         """Flags of the questions for which an upstream stage or the answer failed (questions,)."""
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
-    def drop(self, scores: Scores) -> Scores:
+    def drop(self, scores: Scores, metric: Metric) -> Scores:
         """Return the scores, with NaN (and the failure as the reason) for questions with an upstream failure.
 
         Scores that are missing because the metric does not apply keep their reason. A metric of answers never applies
         to a system that only searches, even if a search failed. If the latency of a probed question is missing, the
-        reason is the upstream failure or, if there is none, the failure of the answer.
+        reason is the upstream failure or, if there is none, the failure of the answer. A metric of rankings has no
+        value if the system is ``contextless``.
         """
+        if self.contextless and metric.needs and {*metric.needs} <= OF_RANKINGS | {"passages"}:
+            reasons = np.where(np.isin(scores.reasons, list(INAPPLICABLE)), scores.reasons, NO_CONTEXTS)
+            return score_where(np.zeros(len(reasons), dtype=bool), scores.values, reasons)
         if not self.unanswered.any():
             return scores
         applies = ~np.isin(scores.reasons, list(INAPPLICABLE))
@@ -140,13 +156,14 @@ def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, 
         for n in np.flatnonzero(found.failed).tolist():
             searched[n] = executor.failure(node, table.texts[n]).reason
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
+    contextless = bool(graph.located) and "" in answers and not view.rankings.lengths.any()
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # a system without answers
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
     responses = [reason if graph.located and reason != UNREADABLE else "" for reason in answers]
     columns = [*stages, searched, responses]
     upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
     probed = table.probe < len(table.probed)
-    return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
+    return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed, contextless)
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
