@@ -47,3 +47,19 @@ def test_an_infinite_time_limit_is_no_limit() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_alarm_from_before_the_start_of_the_process_ends_it_like_a_termination_signal() -> None:
+    code = """
+        import signal, sys, time
+        from ragsweep.core import interruption
+        interruption.raise_on_signals()
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        try:
+            time.sleep(20)
+        except interruption.Interrupted as signalled:
+            interruption.stop_raising()
+            sys.exit(signalled.exit_status)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    assert subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 128 + signal.SIGALRM

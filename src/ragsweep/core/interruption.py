@@ -25,14 +25,15 @@ class Interrupted(BaseException):
 def raise_on_signals() -> None:
     """Install handlers that raise Interrupted on SIGINT, SIGTERM and SIGHUP; a signal that is ignored stays ignored.
 
-    After a signal, Interrupted is raised again every ``AGAIN`` seconds until `stop_raising` is called.
+    After a signal, Interrupted is raised again every ``AGAIN`` seconds until `stop_raising` is called. This uses
+    SIGALRM; an alarm from outside also raises Interrupted.
     """
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         # A signal may arrive inside a finaliser or the callback of a weak reference, where Python ignores exceptions.
         # So the exception is raised again until `stop_raising` is called.
-        if number != signal.SIGALRM:
+        if number != signal.SIGALRM or not received:  # an alarm set before this process started is a signal, too
             received.append(number)
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise Interrupted(received[-1])
