@@ -111,7 +111,10 @@ def read_events(text: str) -> EventStream:
         with suppress(KeyError, TypeError, IndexError):  # not a chat completion, or without a reason
             reasons.append(event["choices"][0]["finish_reason"])
     if reasons and not any(reasons) and not is_done:
-        raise ValueError(f"the stream ended before the answer did: {text}")
+        raise ValueError(
+            "the stream ended without finish_reason or [DONE]; if the service never sends either, set"
+            f" system=openai_chat for whole answers: {text}"
+        )
     return EventStream(tuple(events))
 
 

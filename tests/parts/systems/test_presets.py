@@ -205,6 +205,16 @@ def test_a_stream_without_a_whole_answer_is_the_failure_of_its_question(server: 
     assert ask(made).answer.failed == MALFORMED
 
 
+def test_the_failure_of_a_stream_without_an_end_states_what_was_not_sent_and_what_to_set(server: Server) -> None:
+    made = system(server, "openai_stream", "system.retries=0", "system.tokens_in=null", "system.tokens_out=null")
+    event = {"choices": [{"delta": {"content": "Because."}, "finish_reason": None}]}
+    server.reply = lambda body, n: as_events(event, end="")
+    assert ask(made).answer.failed == MALFORMED
+    _, message = made.service.session.meter.failures[MALFORMED]
+    assert "without finish_reason or [DONE]" in message
+    assert "set system=openai_chat" in message
+
+
 ENDINGS = {"length": TRUNCATED, "model_context_window_exceeded": TOO_LONG, "content_filter": FILTERED,
            "error": MALFORMED}  # fmt: skip
 
