@@ -104,7 +104,8 @@ def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
     """Return a line (label, text) on the configs that repeat the results of an earlier config; [] if there are none."""
     seen, repeated = set[object](), []
     for one in experiments:
-        key = one.signature, *(node.address for node in one.graph.latency.values())
+        # A budget is no part of a signature, but determines which calls are made.
+        key = one.signature, str(one.config.get("budget")), *(node.address for node in one.graph.latency.values())
         if key in seen:
             repeated.append(one.name)
         seen.add(key)
