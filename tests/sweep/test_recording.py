@@ -59,3 +59,13 @@ def test_the_command_that_sends_missing_results_is_printed_as_a_whole(
     with pytest.raises(TrackingError) as told:
         writer.track_single(record, Evaluation(result("two"), NO_ARTIFACTS), lambda: pytest.fail("the run was opened"))
     assert command in str(told.value)
+
+
+@pytest.mark.parametrize(("is_worker", "stated"), [(False, 1), (True, 0)])
+def test_workers_leave_the_advice_on_an_outage_to_the_command(is_worker: bool, stated: int, tmp_path: Path) -> None:
+    shown = io.StringIO()
+    session, terminal = Session(folder=tmp_path), Terminal(shown, False)
+    context = RunContext(session, Down(None, "ragsweep"), terminal, Secrets(), is_worker=is_worker)
+    for name in ("one", "two"):
+        context.warn_untracked(name, TrackingError("no server answers"))
+    assert (shown.getvalue().count("no server answers"), shown.getvalue().count("not in MLflow")) == (stated, 2)

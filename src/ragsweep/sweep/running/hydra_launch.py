@@ -122,6 +122,7 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
         Secrets(),
         session.ledger.sweep(task.sweep) if task.sweep and not task.sent else None,
         settings if searches(str(settings["_target_"])) else None,
+        is_worker=bool(task.sweep),
     )
 
 

@@ -45,6 +45,7 @@ class RunContext:
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
     tracking_faults: set[str] = field(default_factory=set)  # the messages that a warning has stated
+    is_worker: bool = False  # whether this is a worker process, whose sweep another process completes
 
     @property
     def ledger(self) -> Ledger:
@@ -61,9 +62,12 @@ class RunContext:
         return f"`{command}`{' (replace *** with the credentials)' if '***' in command else ''}"
 
     def warn_untracked(self, what: str, fault: TrackingError) -> None:
-        """Print that ``what`` is not in the tracker; state a fault and the advice only the first time."""
-        text = f"{what} is not in MLflow, either"
-        if str(fault) not in self.tracking_faults:
+        """Print that ``what`` is not in the tracker; state a fault and the advice only the first time.
+
+        A worker states neither: the command of its sweep later sends what is missing, or states both.
+        """
+        text = f"{what} is not in MLflow{' yet' if self.is_worker else ', either'}"
+        if not self.is_worker and str(fault) not in self.tracking_faults:
             self.tracking_faults.add(str(fault))
             text = f"{what} is in {self.ledger.path}, but not in MLflow: {fault}; {self.sync_command} sends it later"
         self.terminal.line("warning", text)
