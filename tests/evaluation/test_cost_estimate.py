@@ -16,13 +16,14 @@ from ragsweep.services.usage import UsageTotals
 from ragsweep.stages.graph import Charge, Plan, StageCount, plan
 from ragsweep.sweep.preparing import plan_as_json
 from ragsweep.sweep.running.session import Session
-from support.commands import evaluate, prepare
+from support.commands import GOLDEN, evaluate, prepare, write_dataset
 from support.commands import stored_session as session
 from support.models import judge_at
 from test_paid_answers import judged, name_with_a_date, overrides, server
 
 __all__ = ["server"]
 
+PER_PASSAGE = "ragas_context_precision_without_reference"
 READ, WRITTEN = 0.15e-6, 0.6e-6  # prices of gpt-4o-mini in prices=default
 
 
@@ -136,6 +137,18 @@ def test_judges_are_never_paid_more_than_was_told(server: LlmServer, tmp_path: P
     assert charges.estimated
     assert paid.tokens <= charges.tokens
     assert costs(session(tmp_path), words).charge == Charge()
+
+
+def test_judgements_are_expected_only_of_questions_that_have_what_the_judge_reads(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    words = judged(server, tmp_path, "~metrics.ragas_faithfulness", f"~metrics.{PER_PASSAGE}")
+    words = [line for line in words if line != "~metrics.ragas_context_recall"]
+    greeting = {"id": "q5", "question": "hello", "reference": "Hello.", "needs_retrieval": False}
+    write_dataset(tmp_path, [{**GOLDEN[0], "reference": "On the warm mat."}, *GOLDEN[1:], greeting])
+    expected = costs(session(tmp_path), words).stages["judge"].charge.calls
+    evaluate(session(tmp_path), *words)
+    assert expected == sum(one.request.schema is not None for one in server.log) == 1
 
 
 @pytest.mark.parametrize("more", ["judge.samples=3", "top_k=4"])

@@ -84,6 +84,12 @@ def question_key(question: Question, searched: bool, query: str, reference: bool
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
 
 
+def may_be_judged(key: str, uses: Sequence[str]) -> bool:
+    """Return whether a question may need a judgement that reads the fields ``uses``; ``key`` is its key as a string."""
+    _, _, needs_retrieval, reference, *_ = json.loads(key)
+    return needs_retrieval and ("reference" not in uses or bool(reference))
+
+
 def question_keys(rows: Rows) -> Sequence[QuestionKey]:
     """Return a node's rows unchanged, with the type of question keys."""
     return cast(Sequence[QuestionKey], rows)

@@ -1,14 +1,13 @@
 """Estimate the cost of a plan's calls to services from measured usage or, if there is none, from parts' estimates."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Judgement, RequestSize, Response, Route, Usage
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import may_be_judged, unpacked
 from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.repetition import samples_of
@@ -48,22 +47,32 @@ def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: E
     """
     planned.currency = experiments[0].prices.currency if experiments else ""
     estimator, seen, estimated = _Estimator(executor), set(), set()
-    # Rows with unknown keys are strings "ADDRESS ROW" (see Plan.missing), counted by the address of their reader.
-    counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
+    # Rows with unknown keys are strings "ADDRESS ROW" (see Plan.missing), grouped by the address of their reader.
+    missing = {address: _by_reader(rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
         for stage in experiment.graph.paid_stages:
-            count, reader = counts.get(stage.node.address), stage.reader.address if stage.reader else ""
-            if count is None or (stage.node.address, reader) in seen:
+            found, reader = missing.get(stage.node.address), stage.reader.address if stage.reader else ""
+            if found is None or (stage.node.address, reader) in seen:
                 continue
             seen.add((stage.node.address, reader))
-            if rows := count[reader] if reader else count.total():
-                charge = estimator.charge(stage, experiment, rows)
+            keys = found.get(reader, ()) if reader else planned.missing[stage.node.address]
+            if stage.node.stage == "judge":
+                keys = [key for key in keys if may_be_judged(key, stage.uses)]
+            if keys:
+                charge = estimator.charge(stage, experiment, len(keys))
                 planned.stages[stage.node.stage].charge += charge
                 if charge.calls or isinstance(stage.part, CostEstimator):
                     estimated.add(stage.node.address)
     for node in planned.needed:
         if node.check and node.address not in estimated:
             planned.not_estimated.add(node.title)
+
+
+def _by_reader(rows: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for reader, _, key in (row.partition(" ") for row in rows):
+        found.setdefault(reader, []).append(key)
+    return found
 
 
 class _Estimator:
