@@ -421,3 +421,15 @@ def test_a_single_run_without_tracking_is_found_by_the_id_in_the_list(
     row = output(capsys, list_runs, "--path", str(tmp_path)).splitlines()[-1]
     (shown,) = re.findall('^"(.*?)" ', row)
     assert str(find_run(str(tmp_path), shown)) == f"k=3 ({shown})"
+
+
+@pytest.mark.parametrize("estimated", [False, True])
+def test_values_of_estimated_token_counts_are_marked(
+    estimated: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"answer_tokens_in": drawn(0.5), "token_f1": drawn(0.5), "answer_tokens_out": [math.nan] * 40}
+    usage = {"generate": {"calls": 40.0, "tokens_in": 400.0, "tokens_out": 40.0, "estimated": float(estimated)}}
+    record(tmp_path, changed(scored(names, name="k=9"), usage=usage))
+    assert show(["1" * 32, "--path", str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert {row[0] for row in rows if row[1:2] == ["about"]} == ({"answer_tokens_in"} if estimated else set())

@@ -28,6 +28,9 @@ from ragsweep.sweep.running.session import Session
 
 MOST_CONTEXT, LONGEST_PASSAGE = 5, 200  # maximum number of chunks listed below a question, and of characters of each
 
+OF_TOKENS = ("answer_tokens_in", "answer_tokens_out", "answer_tokens_per_second", "cost_per_1000")
+"""Metrics that are computed from token counts, which are estimated if a service reports none."""
+
 _ABOUT = """Show one config: its settings, its metrics with 95 % intervals, and each slice. With --missed, show only the
 questions with score 0 in the first metric, with their texts and retrieved chunks."""
 
@@ -59,7 +62,12 @@ def _config_document(
 ) -> Document:
     """Build the document of a config: the metrics ``names`` over all questions, and ``metrics`` in each slice."""
     measured = {name: result.summaries.metrics[name] for name in names}
-    rows = [[name, cell(one), f"{one.n_scored:,}", count_reasons(one.reasons)] for name, one in measured.items()]
+    estimated = any(result.summaries.usage.get(stage, {}).get("estimated") for stage in ("generate", "query"))
+    about = {name: "about " for name in OF_TOKENS if estimated and name in measured and measured[name].n_scored}
+    rows = [
+        [name, f"{about.get(name, '')}{cell(one)}", f"{one.n_scored:,}", count_reasons(one.reasons)]
+        for name, one in measured.items()
+    ]
     changed = (f"~{key}" if value == DELETED else f"{key}={value}" for key, value in settings(result).items())
     first: list[Block] = [
         heading(result.name, result.run.dataset),
