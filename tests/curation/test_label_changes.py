@@ -128,7 +128,7 @@ def test_an_edited_passage_is_found_in_the_renamed_document() -> None:
     new = corpus(yew=OTHER, b=TEXT.replace("beside", "near"))
     (change,) = verify_labels([Question("q", "?", evidence=(GROWS,))], new, corpus(trees=TEXT)).changes
     assert change.kind == EDITED
-    assert 'now in document "b" at 39: "It grows near water' in change.note
+    assert 'most similar passage in document "b" at 39: "It grows near water' in change.note
 
 
 def test_a_passage_that_was_there_before_is_not_where_another_moved() -> None:

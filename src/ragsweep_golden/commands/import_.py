@@ -45,16 +45,15 @@ def import_(arguments: Sequence[str]) -> int:
     values, file = inputs.values, inputs.file
     out = inputs.destination("out=GOLDEN.jsonl")
     _check_new(out, values["overwrite"])
-    corpus = inputs.given_corpus
     if (file is None) == ("dataset" not in values):
         raise ConfigError("golden import: specify either a file or a reader, such as dataset=squad dataset.path=FILE")
-    of_file = [word for word in arguments if word.partition("=")[0] in (*COLUMNS, "format", "encoding")]
+    of_file = [word for word in arguments if word.partition("=")[0] in (*COLUMNS, "format", "encoding", "corpus")]
     if file is None and of_file:
         fact = f"{', '.join(of_file)}: only for a file, not for a reader"
         raise ConfigError(f"golden import: {fact}; remove it, or use the reader's settings, such as dataset.columns=")
     check_outputs([out], inputs.file, values["corpus"], *values.get("dataset", {}).values())
     if file is not None:
-        imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
+        imported = import_file(inputs.path, str(values["format"]), inputs.given_corpus, columns, values["encoding"])
         show_notes(imported.notes)
     else:
         imported = _import_dataset(values, out)

@@ -216,7 +216,7 @@ class _Verifier:
             near = nearest_passage(text, passage)
             if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
                 place = "" if own else f' in document "{name}"'
-                return LabelChange(EDITED, label, note=f'now{place} at {near[0]}: "{near[1]}"')
+                return LabelChange(EDITED, label, note=f'most similar passage{place} at {near[0]}: "{near[1]}"')
         gone = f'document "{label.document}" and the anchor are gone'
         return LabelChange(DELETED, label, note=f'"{anchor}" is no longer in the document' if own else gone)
 
