@@ -48,7 +48,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
         elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
             raise HydraException(
                 f'hydra.sweeper.storage: study "{plan.name}" was created by another version of optuna_sweeper (format'
-                f" {version}, this version reads {FORMAT}); use that version, another storage, or another"
+                f" {version}; this version reads format {FORMAT}); use that version, another storage, or another"
                 " hydra.sweeper.study_name"
             )
         elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
@@ -67,8 +67,8 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
     """Return the index of a trial, not counting retries and abandoned trials, and whether to use the random sampler.
 
-    The random sampler is used for a retry, whose values are fixed, and for each trial while the configured sampler only
-    repeats configs.
+    The random sampler is used for a retry, because its values are fixed. It is also used for any trial after REPEATED
+    consecutive duplicates.
     """
     trials = study.get_trials(deepcopy=False)
     earlier = [one for one in trials if one.number < trial.number and not is_abandoned(one)]
@@ -80,7 +80,8 @@ def _draw(study: Any, trial: Any) -> tuple[int, bool]:
 def _is_point(plan: StudyPlan, trial: Any) -> bool:
     """Return whether a trial has a value for every parameter.
 
-    This is true of drawn trials that are evaluated or duplicates, and of an evaluated trial 0 without ``plan.extend``.
+    A drawn trial has all values if it is evaluated or a duplicate. Trial 0 has all values if it is evaluated and
+    ``plan.extend`` is None. Any other enqueued trial may lack values.
     """
     attributes = trial.user_attrs
     if OVERRIDES not in attributes:

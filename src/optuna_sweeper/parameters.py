@@ -162,7 +162,7 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
 
 
 def _is_readable(override: Override, loader: ConfigLoader | None) -> bool:
-    """Return whether Hydra can parse its own spelling of an override's values."""
+    """Return whether Hydra can parse an override's values in the spelling that Hydra gives them."""
     sweep = override.sweep_string_iterator() if override.is_sweep_override() else [override.get_value_element_as_str()]
     try:
         OverridesParser.create(loader).parse_overrides([f"{override.get_key_element()}={text}" for text in sweep])
@@ -172,7 +172,7 @@ def _is_readable(override: Override, loader: ConfigLoader | None) -> bool:
 
 
 def _spelled(value: Any) -> Any:
-    """Quote the strings in a value that contain quotes, such as ``${oc.env:A,"b c"}``, because Hydra misspells them."""
+    """Quote each string in ``value`` that has quotes in it, as ``${oc.env:A,"b c"}`` has; Hydra would misspell it."""
     if isinstance(value, list):
         return [_spelled(one) for one in value]
     if isinstance(value, dict):
@@ -209,7 +209,7 @@ def read_domain(override: Override, where: str) -> Categorical | Numeric:
         )
     texts = dict.fromkeys(_BOOLEANS.get(text, text) for text in override.sweep_string_iterator())
     if not texts:
-        raise HydraException(f"{where}: has no values, got {override.input_line!r}; a glob must match an option")
+        raise HydraException(f"{where}: matches no option, got {override.input_line!r}; correct the glob")
     return Categorical(tuple(texts))
 
 
@@ -218,7 +218,7 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     stop: Any = sweep.stop
     whole = all(isinstance(number, int) for number in (start, stop, step))
     if not all(map(math.isfinite, (start, stop, step))):
-        raise HydraException(f"{where}: must have finite ends and step, got range({start},{stop},{step})")
+        raise HydraException(f"{where}: must have finite ends and a finite step, got range({start},{stop},{step})")
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
         few, many = "check its ends and its step", f"at most {MOST:,} are allowed; use a larger step or an interval"
@@ -229,8 +229,8 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
     _check_limits(low, high, log, where)
     if log and not (whole and abs(step) == 1):
         raise HydraException(
-            f"{where}: tag(log, range(...)) must have step 1 and whole ends, got range({start},{stop},{step});"
-            " omit tag(log, ...), or use an interval"
+            f"{where}: tag(log, range(...)) must have step 1 and whole numbers as ends, got"
+            f" range({start},{stop},{step}); omit tag(log, ...), or use an interval"
         )
     return Numeric(low, high, None if log else abs(step), log, whole)
 

@@ -40,13 +40,13 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
             try:
                 drawn += _save(plot(), size, folder, name)
             except Exception as fault:  # a plot must not end the search
-                _log.debug("no plot %s: %s: %s", name, type(fault).__name__, fault)
+                _log.debug("the plot %s was not drawn: %s: %s", name, type(fault).__name__, fault)
             pyplot.close("all")
     return drawn
 
 
 def _plots(study: Any, names: Sequence[str]) -> Iterator[tuple[str, Callable[[], Any], tuple[float, float]]]:
-    """Yield (name, function, size in inches) for each possible plot; the function draws it and returns its axes."""
+    """Yield (name, function, size in inches) per possible plot; the function draws the plot and returns its axes."""
     from optuna.visualization import matplotlib as visual
 
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.values is not None]

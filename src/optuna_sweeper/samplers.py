@@ -35,7 +35,7 @@ def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int
     if seed is not None and not is_whole(seed):
         raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, got {seed!r}")
     if name == "cmaes" and objectives > 1:
-        raise HydraException(f"{where}={name}: supports one objective, got {objectives}; use tpe, gp or nsgaii")
+        raise HydraException(f"{where}={name}: supports only one objective, got {objectives}; use tpe, gp or nsgaii")
     if name == "cmaes" and constraints:
         raise HydraException(f"{where}={name}: supports no constraints; use tpe, gp or nsgaii")
     if name != GRID and not {*settings} <= {"name", "seed"}:

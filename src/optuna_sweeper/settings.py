@@ -101,13 +101,13 @@ class SearchSettings:
 
 
 def read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
-    """Read the key ``enqueue``: lists of overrides, or None. Raises HydraException for other values and for sweeps."""
+    """Read the key ``enqueue``: a list of lists of overrides, or None. Raises HydraException for anything else."""
     lists = setting or []
     if not isinstance(lists, list) or not all(
         isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists
     ):
         raise HydraException(
-            f'{_WHERE}.enqueue: must be lists of overrides such as [["a=1"], ["b=2", "c=3"]], got {setting!r}'
+            f'{_WHERE}.enqueue: must be a list of lists of overrides such as [["a=1"], ["b=2", "c=3"]], got {setting!r}'
         )
     for number, line in ((number, line) for number, lines in enumerate(lists) for line in lines):
         if parse_override(line, where := f"{_WHERE}.enqueue[{number}]").is_sweep_override():

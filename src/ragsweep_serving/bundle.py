@@ -33,7 +33,7 @@ def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
 
 
 def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
-    """Return the config keys (see `PARTS`) of the first part whose address is not that in ``addresses``; "" if none."""
+    """Return the config keys (see `PARTS`) of the first part whose address differs from ``addresses``, or ""."""
     parts = zip(PARTS, graph.addresses.items(), strict=True)
     return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
 
@@ -41,7 +41,7 @@ def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
 def write_bundle(
     folder: Path, config: Mapping[str, Any], corpus: Corpus, graph: ConfigGraph, executor: Executor
 ) -> None:
-    """Write a bundle to a folder; the manifest also covers files that the folder already contains.
+    """Write a bundle to a folder; the manifest also lists the files that the folder already contains.
 
     Stages that are not stored are computed.
     """
@@ -117,10 +117,9 @@ class Bundle:
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(
-                f"{self.folder}: {part}: gives a different result here than the shipped part, because ragsweep,"
-                " a library, your own code or the model weights differ, or because dtype=auto selects another precision"
-                " on this processor; install the model's requirements.txt, or run the config again here, with a fixed"
-                " dtype, and ship that run"
+                f"{self.folder}: {part}: differs from the shipped part: ragsweep, a library, your own code or the model"
+                " weights have changed, or dtype=auto selects another precision on this processor; install the model's"
+                " requirements.txt, or run the config again on this machine, with a fixed dtype, and ship that run"
             )
         for node in served_nodes(graph):
             with (self.folder / STAGES / node.address).open("rb") as file:

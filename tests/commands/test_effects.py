@@ -53,7 +53,7 @@ def test_an_effect_that_compare_calls_shown_is_marked_with_the_reason_and_the_le
     record_sweep(tmp_path, PARENT, *(config(a, b) for a, b in product("12", "12")))
     assert "shown better" in output(capsys, compare, f"{PARENT[:8]}#3", f"{PARENT[:8]}#4", "--path", str(tmp_path))
     said = " ".join(output(capsys, effects, PARENT, "--path", str(tmp_path)).split())
-    assert "at the joint level of 3 effects; ragsweep compare checks for it only in slices" in said
+    assert "at the joint level of 3 effects; ragsweep compare applies this check only to slices" in said
     record_sweep(tmp_path, "beef" * 8, config("1", "1"), config("2", "1"))
     assert "ragsweep compare" not in output(capsys, effects, "beef", "--path", str(tmp_path))
 

@@ -266,7 +266,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         "needs a condition for the candidate": options,
         "--candidate": ["--baseline", "1", *margin],
         "cannot be written": [*options, *margin, "--markdown", f"{tmp_path}"],
-        "--json: - does not stand for standard output": [*options, *margin, "--json", "-"],
+        "--json: - means standard output": [*options, *margin, "--json", "-"],
         'no run "z" has a result': ["--baseline", "z", *options[2:], *margin],
         "ndcg=0.1 needs a baseline; specify it with --baseline RUN": [*options[2:4], "--margin", "ndcg=.1"],
         "needs a baseline": ["--candidate", "1", "--at-least", "ndcg=+.1"],
@@ -531,7 +531,7 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
     status, found, _ = decided(tmp_path, *options, "--anchor", old)
     assert (status, found["reason"][:31]) == (3, "against the anchor: rebaseline:")
     refuse(gate, {
-        "specify it with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
+        "the first is missing; add --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
         "--anchor: requires a condition": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip
 

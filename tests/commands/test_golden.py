@@ -135,7 +135,7 @@ def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, caps
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')
-    with pytest.raises(InputError, match="a set in another layout is read with its reader, such as dataset=beir"):
+    with pytest.raises(InputError, match="for a set in another format, name its reader, such as dataset=beir"):
         golden(["gates", "other.jsonl"])
 
 

@@ -208,5 +208,5 @@ def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest
     assert golden(["build", *WORDS]) in (1, 3)
     shown = capsys.readouterr().out
     assert "No answerable question was found" in shown
-    assert "1 of 7 documents: in no language of the set (en), so without questions." in " ".join(shown.split())
+    assert "1 of 7 documents: left out, because their language is not one of the set's (en)." in " ".join(shown.split())
     assert "0 of 30 questions: no others are specific and pass the gates." in " ".join(shown.split())

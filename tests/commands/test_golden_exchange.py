@@ -30,7 +30,7 @@ def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest
     records = [{"user_input": "How tall is the alder?", "reference_contexts": [TEXT, "Nothing like it."], "a": [{}]}]
     (place / "testset.json").write_text(json.dumps(records))
     out = output(capsys, golden, "import", "testset.json", "out=golden.jsonl", "corpus=pages", status=1)
-    assert "no place for a of 1 row: left out" in out
+    assert "no field for a of 1 row: left out" in out
     assert "Nothing like it. (not in the corpus)" in out
     assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts: 1 literally, 0 nearly, 1 not found" in out
     (entry,) = read_rows(place / "golden.jsonl")
@@ -67,7 +67,7 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     (place / "golden.jsonl").write_text(f"{json.dumps(entry)}\n{json.dumps(rejected)}\n")
     words = ["export", "golden.jsonl", "corpus=pages"]
     out = output(capsys, golden, *words, "format=beir", "out=beir")
-    assert "beir has no place for: notes of 1, evidence.anchor of 1" in out
+    assert "beir has no field for: notes of 1, evidence.anchor of 1" in out
     assert "1 question read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
     assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0

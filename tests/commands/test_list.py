@@ -386,7 +386,7 @@ def test_a_config_that_is_taken_for_a_sweep_is_shown_by_another_command(path: st
 def test_a_taken_name_or_one_like_an_id_is_one_error_until_it_is_dropped(path: str) -> None:
     name(["feed#2", "baseline", "--path", path])
     name(["feed#2", "baseline", "--path", path])  # not a contradiction, because it is the same config
-    with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another, or free it'):
+    with pytest.raises(ConfigError, match=r'"baseline" is taken by feedfeed#2; choose another name, or free this one'):
         name(["feed#1", "baseline", "--path", path])
     for wrong in ("feed#1", "badcafe0", "a b", "7th"):
         with pytest.raises(

@@ -115,7 +115,7 @@ def test_says_which_store_it_is_and_how_that_was_chosen(
         (["evict", "--to-size", "5IB"], '--to-size: must be a size such as 500MB or 2GB, got "5IB"'),
         (["evict", "--stage", "indx", "--yes"], 'did you mean "index"?'),
         (["evict", "--unreachable", "--yes"], "no ledger"),
-        (["evict", "--all"], "--yes removes without confirmation"),
+        (["evict", "--all"], "add --yes to remove without confirmation"),
     ],
 )
 def test_bad_input_exits_2_and_changes_nothing(typed: list[str], message: str, place: StorePlace, call: Call) -> None:

@@ -256,7 +256,7 @@ def test_a_file_that_is_no_pool_and_a_port_that_is_none_are_refused(golden: Path
         open_review(golden, str(golden), "anna")
     review = open_review(golden, None, "anna")
     for port in ("x", 65536):
-        with pytest.raises(InputError, match=f"port={port}: cannot be used: .*; port=0 chooses a free one"):
+        with pytest.raises(InputError, match=f"port={port}: cannot be used: .*; use port=0 for a free port"):
             ReviewServer(review, port)
     review.journal.close()
 

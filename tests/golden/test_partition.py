@@ -99,7 +99,7 @@ def test_config_and_plain_sweep_use_all_and_a_search_uses_tune_or_all_of_few() -
     assert choose(HOLDOUT, 1000, searching=False).name == HOLDOUT
     assert choose(None, 299, searching=True).name == ALL
     assert "a holdout needs 300 questions, but the set has 299" in choose(None, 299, searching=True).note
-    few = "a holdout needs 300 questions, but the set has 299; no finalists are evaluated on it after the search"
+    few = "a holdout needs 300 questions, but the set has 299; no finalists are evaluated after the search"
     assert choose(TUNE, 299, searching=True).note == few
     assert choose(TUNE, 300, searching=True).note == choose(TUNE, 299, searching=False).note == ""
 

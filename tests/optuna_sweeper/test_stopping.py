@@ -153,7 +153,7 @@ def test_a_search_goes_on_while_the_share_of_failures_is_the_allowed_one() -> No
         ({"storage": "journal.log"}, "journal file"),
         ({"storage": "sqlite://study.db"}, "must be null, sqlite:///FILE"),
         ({"constraints": ["latency < 3"]}, "constraints: must be NAME <= NUMBER or NAME >= NUMBER"),
-        ({"enqueue": ["a=1"]}, "enqueue: must be lists of overrides"),
+        ({"enqueue": ["a=1"]}, "enqueue: must be a list of lists of overrides"),
         ({"enqueue": [["a=1"], ["a=1,2"]]}, r'enqueue\[1\]: "a=1,2" names several values'),
         ({"race": {"block": 3}}, "is not a race; choose one with hydra/sweeper/race=NAME"),
     ],

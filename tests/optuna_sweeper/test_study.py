@@ -244,7 +244,7 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
     ("settings", "objectives", "constraints", "message"),
     [
         ({"name": "tpee"}, 1, 0, "unknown sampler 'tpee'; known: tpe, gp"),
-        ({"name": "cmaes"}, 2, 0, "supports one objective"),
+        ({"name": "cmaes"}, 2, 0, "supports only one objective"),
         ({"name": "cmaes"}, 1, 1, "supports no constraints"),
         ({"name": "tpe", "seed": "x"}, 1, 0, "seed: must be a whole number"),
         ({"name": "qmc", "qmc_type": "x"}, 1, 0, "sampler: QMCSampler: The `qmc_type='x'` is invalid"),

@@ -51,7 +51,7 @@ def test_changed_part_is_refused_by_its_key(key: str, tmp_path: Path, monkeypatc
     ServedPipeline(bundle)
     file.write_text(file.read_text().replace("pass", "ADDED = 1"))
     importlib.reload(importlib.import_module(file.stem))
-    with pytest.raises(InputError, match=f"bundle: {key}.*: gives a different result here"):
+    with pytest.raises(InputError, match=f"bundle: {key}.*: differs from the shipped part"):
         ServedPipeline(bundle)
 
 

@@ -138,7 +138,7 @@ def test_damaged_objects_are_not_used_and_are_replaced(shared: Shared) -> None:
         remote.overwrite(name, changed)
     assert executed(shared.machine("two")) > 0
     assert len(shared.warnings) == len(names)
-    assert all("is damaged" in text and "deleted there" in text for text in shared.warnings)
+    assert all("is damaged" in text and "the object is deleted" in text for text in shared.warnings)
     shared.warnings.clear()
     assert executed(shared.machine("three")) == 0
     assert shared.warnings == []

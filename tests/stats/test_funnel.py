@@ -250,7 +250,7 @@ def test_sentences_state_the_evidence_that_would_leave_because_the_gain_is_net_o
         return next(iter(funnel_sentences(Funnel("a", 5, 53, 159, 0.8, (), {}, {}, 0, counterfactuals=(found,)))))
 
     perfect = "A perfect reranker would bring 9 pieces of evidence into the context"
-    assert sentence(RERANKING, "perfect", 4) == f"{perfect}, and 4 would leave it: at most +.031 recall@5."
+    assert sentence(RERANKING, "perfect", 4) == f"{perfect}, and 4 would leave the context: at most +.031 recall@5."
     assert sentence(RERANKING, "perfect", 0) == f"{perfect}: at most +.057 recall@5."
     exact = "Exact search would bring 9 pieces of evidence into the first 5 of the retriever"
     assert sentence(INDEX, "", 4) == f"{exact}, and 4 would leave them: +.031 recall@5."

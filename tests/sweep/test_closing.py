@@ -116,7 +116,7 @@ def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(
     came = concluded(tmp_path / "labels", *results, labels=labels)
     told = json.loads(parent_run(came).files["results.json"])
     shown = printed(came)
-    assert " .73 as judged, becomes .43 with at least 72 labels a config" in " ".join(" ".join(shown).split())
+    assert " .73 as judged, becomes .43 with at least 72 labels per config" in " ".join(" ".join(shown).split())
     assert [line.split("  ")[0] for line in shown if " -> ." in line] == ["1", "2"]  # the best by the labels first
     assert told["sweep"]["verdict"]["labels"][M]["configs"]["#2 b"]["corrected"]["difference"] < 0
     assert told["result"]["choice"] == "#1 a"
@@ -128,7 +128,7 @@ def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: P
     results, labels = pair()
     judge = {"judge": {"labels": written(tmp_path / "labels.jsonl", labels)}}
     came = concluded(tmp_path, *(changed(result, config={**result.run.config, **judge}) for result in results))
-    assert "72 labels a config" in describe(came)
+    assert "72 labels per config" in describe(came)
 
 
 def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(tmp_path: Path) -> None:

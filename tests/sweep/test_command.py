@@ -33,8 +33,8 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["retriever=bm25", "retriever.k2=1"], 'no key "retriever.k2"; did you mean "retriever.k1"?'),
         (["metrics=[retrieval,answerz]"], 'metrics=answerz: no such option; did you mean "answers"?'),
         (["sweeps=topk"], 'sweeps=topk: no such option; did you mean "top_k"? known: ablation, answers, chunking, '),
-        (["retriever=bm25", "retriever.alpha=.5"], "; options that have it: retriever=hybrid_convex"),
-        (["targets.mrr.threshold=.5"], "known: targets.enforce; options that have it: targets=retrieval"),
+        (["retriever=bm25", "retriever.alpha=.5"], "; options that have this key: retriever=hybrid_convex"),
+        (["targets.mrr.threshold=.5"], "known: targets.enforce; options that have this key: targets=retrieval"),
         nightly(["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
         (["+top_k=3"], "top_k exists already; omit the +"),
         (["+retriever=vector"], "+retriever=vector: retriever has an option already; omit the +"),
@@ -68,7 +68,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["hydra.sweeper.race=foo"], "hydra.sweeper.race: must be chosen by hydra/sweeper/race=betting, got 'foo'"),
         (["hydra.verbose=true,false"], "hydra.verbose: cannot differ within a sweep"),
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
-        (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
+        (["+experiment=x"], "+experiment=x: the current folder has no folder conf/experiment"),
         (
             ["retriever=vector", "retriever.embedder=hashing"],
             "is a setting of the whole config; write embedder=hashing",
@@ -137,7 +137,7 @@ def test_key_that_only_some_swept_options_have_is_set_with_them(sweeper: str, wa
     typed = [f"hydra/sweeper={sweeper}", "retriever=hybrid_convex,hybrid_rrf", "retriever.alpha=0.2,0.5"]
     told = refusal(typed, multirun=True)
     assert told.startswith("retriever.alpha=0.2: retriever=hybrid_rrf has no alpha; known: retriever._targ")
-    assert told.endswith(f"; options that have it: retriever=hybrid_convex{way}")
+    assert told.endswith(f"; options that have this key: retriever=hybrid_convex{way}")
     alone = refusal([typed[0], "retriever=hybrid_rrf", *typed[2:]], multirun=True)
     assert alone == told.removesuffix(way)
 

@@ -175,7 +175,7 @@ def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Mach
     with pytest.raises(RagsweepError, match="the outcome of config #2 cannot be read from "):
         _ = returned[1].return_value
     faults = [text.partition(": ")[2] for text in warnings]
-    assert faults == ["the outcome does not match its digest; it is deleted, and the job must be run again"]
+    assert faults == ["the outcome does not match its digest; repeat the command to run the job again"]
     assert sorted(machines.outcomes()) == [0, 2]
     machines.collect(jobs=[JOBS[1]], first=1)
     assert sorted(machines.outcomes()) == [0, 1, 2]

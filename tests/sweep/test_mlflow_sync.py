@@ -120,7 +120,7 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     assert parent
     tags = client(tracker).get_run(parent).data.tags
     assert (tags["ragsweep.result"], tags["ragsweep.names"]) == ("choice", "spring")
-    assert "72 labels a config" in tags["mlflow.note.content"]
+    assert "72 labels per config" in tags["mlflow.note.content"]
     children = {job: client(tracker).get_run(child.run_id) for job, child in tracker.children(parent).items()}
     assert [children[job].data.tags.get("ragsweep.names") for job in "01"] == [None, "release, last"]
     assert sent(ledger, tracker)[0] == 0

@@ -38,7 +38,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("hydra.sweeper.enqueue=[3]", r"hydra\.sweeper\.enqueue: must be lists of overrides"),
+        ("hydra.sweeper.enqueue=[3]", r"hydra\.sweeper\.enqueue: must be a list of lists of overrides"),
         ('hydra.sweeper.enqueue=[["top_k=3"],["top_kk=3"]]', r'enqueue\[1\]: top_kk=3: no key "top_kk"'),
         ("hydra.sweeper.params=[3]", r"hydra\.sweeper\.params: must be a mapping"),
         ("hydra/sweeper/sampler=grid", r"sampler=grid: cannot list the values of .*intervals \(retriever\.k1"),

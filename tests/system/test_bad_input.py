@@ -171,7 +171,7 @@ BAD = {
     "row too long": Bad("csv", "questions.csv", "id,question,document\nq1,What, then?,d1\n", "questions.csv:2",
                         "4 cells where the header has 3 columns", "quote a cell that contains a comma"),
     "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
-                                  "the topic has no <num>", "complete it"),
+                                  "the topic has no <num>", "complete the topic"),
     # ids
     "null character in an id": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d2", r"d\u0000"), "corpus.jsonl:2",
                                    '"id" has the control character U+0000', "an id is one line of plain text"),

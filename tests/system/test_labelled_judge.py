@@ -108,7 +108,8 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         assert "is already finished" in again
         assert "with 80 % power" not in again  # the detectable difference is unknown, not infinite
         assert re.search(r"against #1 model=a: open #2 model=b", again)
-        assert re.search(rf"{M} of #2 model=b, \.\d+ as judged, becomes \.\d+ with at least 30 labels a config;", again)
+        becomes = rf"{M} of #2 model=b, \.\d+ as judged, becomes \.\d+ with at least 30 labels per config;"
+        assert re.search(becomes, again)
         write_rows(cwd / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
         with pytest.raises(ConfigError, match=r"judge\.labels: no labelled metric \(mrr_\) is measured"):
             sweep("judge.labels=other.jsonl")

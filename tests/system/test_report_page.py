@@ -190,7 +190,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     record_sweep(tmp_path, PARENT, *grid({"3": 0.0, "5": 0.2}))
     path = ["--path", str(tmp_path)]
     refuse(report, {'no sweep "beef"': ["beef"], "invalid choice": [PARENT, "--format", "pdf"]}, *path)
-    refuse(report, {"- does not stand for standard output": [PARENT, "-o", "-"]}, *path)
+    refuse(report, {"- means standard output": [PARENT, "-o", "-"]}, *path)
     with pytest.raises(RagsweepError, match=r"cannot be written.*-o"):
         report([PARENT, *path, "-o", str(tmp_path / "none" / "page.html")])
 

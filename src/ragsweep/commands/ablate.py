@@ -69,7 +69,7 @@ def ablate(arguments: Sequence[str]) -> int:
         help="override for every case; several values (retriever.k=20,40) replace the neighbouring values",
     )
     parser.add_argument("--factor", action="append", help="change only this part or parameter; can be repeated")
-    parser.add_argument("--metric", help="metric that orders the changes (default: the objective)")
+    parser.add_argument("--metric", help="metric by which the changes are ordered (default: the objective)")
     parser.add_argument("--plan", action="store_true", help="show the cases and their cost; run nothing")
     parser.add_argument("--config-dir", "-cd", help="the folder of additional options that RUN used")
     add_path(parser)
@@ -258,7 +258,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (
-        f"{name} is {mean}; with one thing changed, on {counted(len(matrix.questions), 'question')}{weighted}"
+        f"{name} is {mean}; with one change each, on {counted(len(matrix.questions), 'question')}{weighted}"
         f" ({counted(len(results) - 1, 'change')}, simultaneous intervals):"
     )
     rows = []

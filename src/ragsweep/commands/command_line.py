@@ -48,7 +48,7 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 def output_file(text: str) -> Path:
     """Return the path of a file to write; raises argparse.ArgumentTypeError for "-", which names no file."""
     if text == "-":
-        raise argparse.ArgumentTypeError("- does not stand for standard output here; give the name of a file")
+        raise argparse.ArgumentTypeError("- means standard output, which is not supported; name a file")
     return Path(text)
 
 

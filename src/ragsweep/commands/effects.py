@@ -82,12 +82,12 @@ def effects_document(results: Sequence[Result], metric: str, omitted: int) -> Do
         )
         notes.append(Statement("note", text, {"omitted": omitted}))
     if hidden:
-        text = f"with these configs, {counted(hidden, 'effect')} cannot be distinguished from others"
+        text = f"with these configs, {counted(hidden, 'effect')} cannot be distinguished from other effects"
         notes.append(Statement("note", text, {"confounded": hidden}))
     if exposed := sum(effect.exposed for effect in ordered):
         text = (
             '"may be too short" marks an effect that one more cluster with the largest loss could reverse, at the joint'
-            f" level of {counted(len(ordered) - hidden, 'effect')}; ragsweep compare checks for it only in slices"
+            f" level of {counted(len(ordered) - hidden, 'effect')}; ragsweep compare applies this check only to slices"
         )
         notes.append(Statement("note", text, {"exposed": exposed}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]

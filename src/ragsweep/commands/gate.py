@@ -98,7 +98,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if not options.conditions:
         raise ConfigError("gate: needs a condition for the candidate: --margin, --at-least or --at-most METRIC=X")
     if options.anchor and options.baseline is None:
-        raise ConfigError("--anchor: adds a second baseline, but the first is missing; specify it with --baseline RUN")
+        raise ConfigError("--anchor: adds a second baseline, but the first is missing; add --baseline RUN")
     if options.baseline is None and (paired := [one for one in options.conditions if one.paired]):
         raise ConfigError(f"gate: the condition {paired[0]} needs a baseline; specify it with --baseline RUN")
     if options.each and any(one.kind != MARGIN for one in options.conditions):
@@ -165,7 +165,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
             continue
         if name not in known:
             near = nearest(name, known).partition(" known:")[0].rstrip(";")  # a golden set has too many ids to list
-            faults.add(where, f'no question "{name}" was evaluated{near or ";"} correct or remove it')
+            faults.add(where, f'no question "{name}" was evaluated{near or ";"} correct or remove the id')
         chosen[name] = None
     faults.raise_any()
     if not chosen:
@@ -178,7 +178,7 @@ def _listed(file: str, result: Result) -> list[str]:
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
-        way = "list ids with --questions FILE, or mark questions and run all these configs again"
+        way = "list ids with --questions FILE, or set this label in the golden set and run the compared configs again"
         raise InputError(f"--questions: no question's labels.{CRITICAL} is true; {way}")
     return listed
 

@@ -91,7 +91,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
         found.append(measure(metric, verdicts[metric], chosen, threshold, sources, reasons))
     blocks = [notes(_statements(calibration)) for calibration in found]
     if run and WEIGHT in run.result.questions:
-        unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"
+        unused = "all verdicts have the same weight in these shares and means; weights of questions are not used"
         blocks.append(lines(Statement("note", unused)))
     return Document("Agreement of the judge with people", [Section(blocks)], [vars(one) for one in found])
 
@@ -213,7 +213,7 @@ def noise_document(options: argparse.Namespace) -> Document:
     if differing:
         warnings.append(f"the runs differ not only by chance, but also in: {', '.join(differing)}")
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
-        same = "both runs have the same judge.replicate, so their stored verdicts are identical; change it in one run"
+        same = "both runs have the same judge.replicate, so their verdicts are identical; rerun one with another"
         warnings.append(same)
     statements = [Statement("warning", text, {"differing": differing}) for text in warnings]
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]

@@ -52,7 +52,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"all labels are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
-        raise InputError(f"--labels: {fact}; label one of the compared metrics, or name a labelled one in the command")
+        raise InputError(f"--labels: {fact}; label one of the compared metrics, or compare a labelled metric")
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
@@ -99,9 +99,9 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
     try:
         lowest, highest = widest_bounds(results, metric)
     except ConfigError as fault:
-        raise ConfigError(f"--sequential: {fault}; gate it without --sequential") from None
+        raise ConfigError(f"--sequential: {fault}; omit --sequential") from None
     if not math.isfinite(highest - lowest):
-        raise ConfigError(f"--sequential: {metric} has no bounds, which this test needs; gate it without --sequential")
+        raise ConfigError(f"--sequential: {metric} has no bounds, which this test needs; omit --sequential")
     return highest - lowest
 
 

@@ -23,8 +23,8 @@ from ragsweep.sweep.concluding.summarise import best_of, summarise_sweep
 MOST = 20
 HEADER = ["id", "when", "what", ">configs", ">questions", "best mean", "status"]
 
-_ABOUT = """List sweeps and single runs, most recent last. compare, gate, ablate, show and report accept these ids,
-numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the best first."""
+_ABOUT = """List sweeps and single runs, most recent last. The commands compare, gate, ablate, show and report accept
+these ids, numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the best first."""
 
 
 def list(arguments: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
     rows = [row for _, row in sorted([*_sweeps(ledger, names), *_singles(ledger, names)])]
     shown = rows if every else rows[-MOST:]
     hidden = len(rows) - len(shown)
-    earlier = [Statement("", f"... {hidden:,} earlier ones; --all lists all", {"hidden": hidden})] if hidden else []
+    earlier = [Statement("", f"... {hidden:,} earlier; add --all to list them", {"hidden": hidden})] if hidden else []
     return Document("Sweeps and runs", [Section([Table(HEADER, shown), lines(earlier)])])
 
 

@@ -19,8 +19,8 @@ FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
-    f"below {GUARDED_BELOW} source documents, a config that is worse on very few questions needs a larger difference"
-    " than stated to be called better: 1.2 times (60 documents, two configs) to 1.8 times (30 documents) the value"
+    f"with fewer than {GUARDED_BELOW} source documents, a config that is worse on very few questions is called better"
+    " only if the difference is 1.2 times (60 documents, two configs) to 1.8 times (30 documents) the stated value"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
 
@@ -183,7 +183,7 @@ def _plan_statements(runs: Sequence[RecordedRun], design: Design, price: float |
 def _plan_cells(row: Row) -> list[str]:
     unit, needed = row["unit"], row["questions_needed"]
     if not row["spread"] > 0:
-        why = "the pilot's differences do not vary: nothing can be planned from them"
+        why = "the pilot's differences do not vary, so no number of questions can be planned"
         return [row["metric"], row["change"], why, ""]
     cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
     sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""

@@ -146,7 +146,7 @@ def _evict(place: StorePlace, found: Contents, origin: str, options: argparse.Na
 
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
-        raise ConfigError("store evict: confirmation needs a terminal; --yes removes without confirmation")
+        raise ConfigError("store evict: confirmation needs a terminal; add --yes to remove without confirmation")
     print("remove? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

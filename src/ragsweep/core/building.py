@@ -218,7 +218,7 @@ def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str,
             if isinstance(value, str) and _matches([], hints[key]):
                 way = f"; write '{where}.{key}=[\"{value}\"]'"
             if quoted:
-                way = f"; to pass it as text, write '{where}.{key}=\"{value}\"'"
+                way = f"; to pass the value as text, write '{where}.{key}=\"{value}\"'"
             raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
         options = typing.get_args(hints.get(key)) or (hints.get(key),)
         protocols = [one for one in options if _is_part(one) and getattr(one, "_is_protocol", False)]
@@ -233,7 +233,7 @@ def as_number(value: object) -> str:
         return f"; to sweep over several values, write {','.join(map(str, value))}"
     if not (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", value)):
         return ""
-    return "; it is text: remove its quotes, or decode a variable, KEY='\"${oc.decode:${oc.env:NAME}}\"'"
+    return "; the value is text: remove the quotes, or decode a variable, KEY='\"${oc.decode:${oc.env:NAME}}\"'"
 
 
 def _matches(value: Any, hint: Any) -> bool:

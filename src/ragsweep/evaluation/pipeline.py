@@ -241,7 +241,7 @@ class _Stages:
             where = f"retriever.{'.'.join(f'legs.{one}' for one in f'{label}/{name}'.strip('/').split('/'))}"
             if not isinstance(specs[name], Spec):
                 raise ConfigError(
-                    f"{where}: must be a retriever (a mapping with _target_), got {specs[name]!r}; ~{where} removes it"
+                    f"{where}: must be a retriever (a mapping with _target_), got {specs[name]!r}; omit it: ~{where}"
                 )
             check_members(built.value.legs[name], (TextRetriever, VectorRetriever, HybridRetriever), where)
         legs = {

@@ -109,7 +109,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     is_timed = any("latency" in metric.needs for metric in experiment.metrics)
     if is_timed and (untimed := sum(not one.failed and math.isnan(one.seconds) for one in answers)):
         yield (
-            f"{untimed} of {counted(len(answers), 'answer')} came without their seconds, so their latency is unknown;"
+            f"{untimed} of {counted(len(answers), 'answer')} have no seconds, so their latency is unknown;"
             " set seconds in each Answer of your generator or system, and change the version in its TRAITS"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})

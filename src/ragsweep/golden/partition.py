@@ -59,13 +59,13 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
     check(given, searching)
     few = f"a holdout needs {ENOUGH} questions, but the set has {questions:,}"
     if searching and given == TUNE and questions < ENOUGH:
-        return ChosenPartition(TUNE, f"{few}; no finalists are evaluated on it after the search")
+        return ChosenPartition(TUNE, f"{few}; no finalists are evaluated after the search")
     if given is not None or not searching:
         return ChosenPartition(given or ALL)
     if questions < ENOUGH:
-        return ChosenPartition(ALL, f"{few}; the search uses all of them")
+        return ChosenPartition(ALL, f"{few}; the search uses all questions")
     return ChosenPartition(
-        TUNE, "the search uses the tune questions; partition=holdout evaluates a short list on the others"
+        TUNE, "the search uses the tune questions; partition=holdout evaluates a short list on the rest"
     )
 
 

@@ -45,7 +45,7 @@ class Names:
             row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
             if row and row[0] not in (target, *_runs_of(connection, signature)) and not _is_round(row[0], target):
                 raise ConfigError(
-                    f'name: "{name}" is taken by {self.shown(row[0])}; choose another, or free it:'
+                    f'name: "{name}" is taken by {self.shown(row[0])}; choose another name, or free this one:'
                     f" ragsweep name --drop {name} --path {shlex.quote(str(self._file.path.parent))}"
                 )
 

@@ -143,7 +143,7 @@ def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
         text = (
             f"With a known distractor in the context, {found.metric} differs by {change}: {found.questions:,}"
-            " questions have one in the context of only some configs."
+            " questions have a distractor in the context of only some configs."
         )
         yield Statement("", text, found._asdict())
 

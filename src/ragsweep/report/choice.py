@@ -186,8 +186,8 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     limit, loses = size(verdict, choice.loss), deficit(verdict, lost)
     loses = f"almost {loses}" if loses == limit else loses
     text = (
-        f"Of the configs that lose less than {limit} on average against the best, {name(verdict, best.row)}, and are"
-        f" shown to be cheaper, it is the cheapest: it loses {loses}, with {saving}."
+        f"It is the cheapest of the configs that lose less than {limit} on average against the best,"
+        f" {name(verdict, best.row)}, and are shown to be cheaper: it loses {loses}, with {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
 
@@ -283,7 +283,7 @@ def _leg_alone(found: BetterLeg) -> Statement:
     text = (
         f"Its {found.leg} retriever alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
         f" {with_interval(found.difference, found.low, found.high)}{chance};"
-        f" to run it alone: {' '.join(found.overrides)}."
+        f" to run this retriever alone: {' '.join(found.overrides)}."
     )
     return Statement("", text, vars(found))
 

@@ -86,9 +86,9 @@ def _counterfactual(one: Counterfactual) -> str:
     sentences: Mapping[tuple[str, str], str] = {
         (stages.CHUNKING, "whole"): f"Not splitting {count} into several chunks would bring at most {gain}.",
         (stages.RERANKING, "perfect"): f"A perfect reranker would bring {count} into the context"
-        f"{leave and f'{leave} it'}: at most {gain}.",
+        f"{leave and f'{leave} the context'}: at most {gain}.",
         (stages.RERANKING, "none"): f"Without the reranker, {most}{count} would enter the context"
-        f"{'' if one.bound else f' and {one.dropped:,} would leave it'}: {most}{gain}.",
+        f"{'' if one.bound else f' and {one.dropped:,} would leave the context'}: {most}{gain}.",
         (stages.BUDGET, "none"): f"Without the budget, {count} more would be in the context: {gain}.",
     }
     if (one.change, one.to) in sentences:
@@ -104,7 +104,8 @@ def _counterfactual(one: Counterfactual) -> str:
 def _demoted(one: Counterfactual) -> str:
     return (
         f"Fusion demoted {counted(one.recovered, 'piece')} of evidence that {one.to} had in its first {one.cutoff}, and"
-        f" promoted {one.dropped:,} that it lacked: {one.to} alone would have {signed(one.gain)} recall@{one.cutoff}."
+        f" promoted {one.dropped:,} that {one.to} lacked: {one.to} alone would have {signed(one.gain)}"
+        f" recall@{one.cutoff}."
     )
 
 

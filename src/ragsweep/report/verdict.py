@@ -54,7 +54,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
         note = f"; {found.note}" if found.note else ""
         text = (
             f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} with at least"
-            f" {found.labels} labels a config; its difference from {name(verdict, verdict.reference)}, {judged},"
+            f" {found.labels} labels per config; its difference from {name(verdict, verdict.reference)}, {judged},"
             f" becomes {now}{note}."
         )
         yield Statement("", text, {"metric": metric, "labels": found.labels, "mean": float(found.means[row])})

@@ -265,7 +265,7 @@ class Remote:
             first, self._works = self._works, False
         if first:
             why = (str(fault).partition("\n")[0] or f"no answer within {self._answer:g} s") + f"; check {KEY}"
-            self.warn(f"cannot use {self.url}: {why}; continuing without it: other machines may repeat the work")
+            self.warn(f"cannot use {self.url}: {why}; continuing without sharing: other machines may repeat the work")
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -179,7 +179,7 @@ class SharedStore(Store):
             yield
         except (Damaged, OtherFormat) as fault:
             kind = "was written by another version of ragsweep" if isinstance(fault, OtherFormat) else "is damaged"
-            self._warn(f"{self.remote.url}/{name} {kind} ({fault}); it is deleted there and computed again")
+            self._warn(f"{self.remote.url}/{name} {kind} ({fault}); the object is deleted and recomputed")
             self.remote.remove(name)
 
 

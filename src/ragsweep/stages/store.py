@@ -227,7 +227,7 @@ class Store:
             return None
         except OSError as fault:  # the file may be intact, but unreadable by this user or at this moment
             raise_overdue(fault)
-            self._warn(f"cannot read {path}: {fault}; it will be recomputed")
+            self._warn(f"cannot read {path}: {fault}; the result will be recomputed")
         except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
         return None
@@ -255,7 +255,7 @@ class Store:
     def _warn_of(self, what: str, fault: Exception, done: str = "moved to") -> None:
         is_other = isinstance(fault, OtherFormat)
         why = f"was written by another version of ragsweep ({fault})" if is_other else f"is damaged ({fault})"
-        self._warn(f"{what} {why}; {done} {self.folder / 'quarantine'}; it will be recomputed")
+        self._warn(f"{what} {why}; {done} {self.folder / 'quarantine'}; the results will be recomputed")
 
     @contextmanager
     def _writing(self, what: str, action: str = "store") -> Iterator[None]:
@@ -274,7 +274,7 @@ class Store:
         raise_overdue(fault)
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
-            self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")
+            self._warn(f"{what} {self.folder}: {fault}{free}; the run continues, but results are not stored")
         self._works = False
 
 
@@ -286,7 +286,7 @@ def open_store(
         return make(folder, warn)
     except (OSError, sqlite3.Error) as fault:
         way = "set store.path to a writable folder"
-        warn(f"cannot use the store in {folder}: {fault}; continuing without it: results are not stored; {way}")
+        warn(f"cannot use the store in {folder}: {fault}; the run continues, but results are not stored; {way}")
         return None
 
 

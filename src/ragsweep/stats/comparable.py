@@ -222,7 +222,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     comparable = [name for name in shared if not reason_incomparable(results, name)]
     for name in wanted or ():
         if name not in shared:
-            way = nearest(name, shared) or "; run all of them again with the same metrics"
+            way = nearest(name, shared) or "; run all configs again with the same metrics"
             raise ConfigError(f'no metric "{name}" was measured in all compared runs{way}')
         if reason := reason_incomparable(results, name):
             way = f"choose one of {', '.join(comparable)}" if comparable else "run these configs with another metric"
@@ -233,7 +233,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
         none = (
             "the compared runs share no comparable metric (a mean of scores for which either higher or lower is better)"
         )
-        raise InputError(way if comparable else f"{none}; run all of them again with such a metric")
+        raise InputError(way if comparable else f"{none}; run all configs again with such a metric")
     return list(dict.fromkeys(chosen))
 
 

@@ -225,19 +225,19 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
     if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
         raise InputError(
             f'baseline={declared}: was evaluated on different questions or documents ("{before.name}",'
-            f" {before.questions:,} questions); declare the baseline by overrides, so that it is evaluated here"
+            f" {before.questions:,} questions); declare the baseline by overrides, so that this sweep evaluates it"
         )
     if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:
         raise InputError(
             f"baseline={declared}: its result lacks the objective {' and '.join(lacking)}; declare the baseline by"
-            " overrides, so that it is evaluated here"
+            " overrides, so that this sweep evaluates it"
         )
     run = found.result.run
     now = (replace(run, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
     if any(computed_otherwise(run, one) for one in now):
         yield (
             f"baseline={declared}: has the same settings but was computed with another dtype, or other versions of"
-            " models or libraries; declare the baseline by overrides, so that it is evaluated here"
+            " models or libraries; declare the baseline by overrides, so that this sweep evaluates it"
         )
 
 

@@ -103,7 +103,8 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
         fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
-        way, note = "add such documents", " (unclear documents then count as written in it)" if "" in detected else ""
+        way = "add such documents"
+        note = " (documents of undetected language then count as written in that language)" if "" in detected else ""
         if other := [one for one in LANGUAGES if {one, ""} & {*detected}]:
             way = f"set language to {' or '.join(other)}{note}, or {way}"
         raise ConfigError(f"language: {fact}; {way}")

@@ -106,7 +106,7 @@ def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
 
 def _unread(count: int, corpus: Corpus, settings: BuildSettings) -> Iterator[Statement]:
     if count:
-        way = f"in no language of the set ({', '.join(settings.languages)}), so without questions"
+        way = f"left out, because their language is not one of the set's ({', '.join(settings.languages)})"
         yield Statement("", f"{count:,} of {counted(len(corpus.ids), 'document')}: {way}.", {"documents": count})
 
 

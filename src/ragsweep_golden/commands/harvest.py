@@ -88,7 +88,7 @@ def read_log(path: Path) -> list[str]:
 def find_question(value: Any) -> str:
     """Return the question in an input of an application; "" if there is none.
 
-    The input may be a string, a list of messages, or an object that has one of these in a field of NAMES. Raises
+    The input may be a string, a list of messages, or an object with a field in NAMES that contains either. Raises
     ValueError for a list that is neither messages nor one string, and for a string that looks like a list or an object
     but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
     """
@@ -210,7 +210,7 @@ _SHOWN = 10
 def harvest(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden harvest``; return 0 if questions were added, else 1. Raises RagsweepError for bad input."""
     parser = words_parser("harvest", _ABOUT, _WORDS)
-    traced = f"take the questions from the traces of {MODEL}; the traces are at traces=MLFLOW_URI"
+    traced = f"take the questions from the traces of {MODEL} in the MLflow store traces=MLFLOW_URI"
     parser.add_argument("--model", help=traced)
     parser.add_argument("--since", metavar="WHEN", help=f"with --model, {SINCE}; default: 7d")
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")

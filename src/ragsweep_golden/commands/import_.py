@@ -49,8 +49,8 @@ def import_(arguments: Sequence[str]) -> int:
         raise ConfigError("golden import: specify either a file or a reader, such as dataset=squad dataset.path=FILE")
     of_file = [word for word in arguments if word.partition("=")[0] in (*COLUMNS, "format", "encoding", "corpus")]
     if file is None and of_file:
-        fact = f"{', '.join(of_file)}: only for a file, not for a reader"
-        raise ConfigError(f"golden import: {fact}; remove it, or use the reader's settings, such as dataset.columns=")
+        fact = f"{', '.join(of_file)}: applies to a file, but dataset= names a reader"
+        raise ConfigError(f"golden import: {fact}; omit it, or use the reader's settings, such as dataset.columns=")
     check_outputs([out], inputs.file, values["corpus"], *values.get("dataset", {}).values())
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), inputs.given_corpus, columns, values["encoding"])
@@ -69,7 +69,7 @@ def _check_new(path: Path, may_overwrite: object) -> None:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Import the set of a reader; for SQuAD, also write the documents next to ``out``: no other file has them."""
+    """Import the set of a reader; for SQuAD, also write the documents, which no other file has, next to ``out``."""
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     show_notes(dataset.notes)
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
@@ -91,7 +91,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
         *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
         *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
         *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
-        *([f"{counted(imported.gold, 'gold question')}: silver until confirmed by a person"] if imported.gold else []),
+        *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms them"] if imported.gold else []),
     ]
     yield paragraphs("LOST", (Statement("", text) for text in lost))
     why = "not in the corpus" if corpus else "specify the documents, corpus=FOLDER or FILE"
@@ -111,4 +111,4 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
 
 
 def _unplaced(name: str, count: int, fate: str) -> str:
-    return f"no place for {name} of {counted(count, 'row')}: {fate}"
+    return f"no field for {name} of {counted(count, 'row')}: {fate}"

@@ -100,7 +100,7 @@ def _check_read(command: str, overrides: Sequence[str]) -> None:
 def _check_shapes(values: Mapping[str, Any]) -> None:
     for key in _MAPPINGS:
         if not isinstance(given := value_at(values, key), Mapping):
-            raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys of it, as in {key}.KEY=VALUE")
+            raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys, as in {key}.KEY=VALUE")
     for name, mix in values["mixes"].items():
         if not isinstance(mix, Mapping) or not all(isinstance(share, int | float) for share in mix.values()):
             raise ConfigError(f"mixes.{name}: must map question types to shares, as in {{factual: .5}}, got {mix!r}")
@@ -168,8 +168,8 @@ class Inputs:
             faults = Faults()
             read = read_entries(self.path, faults)
             if any("unknown key" in fault for fault in faults.found):
-                way = "is read with its reader, such as dataset=beir dataset.path=FOLDER, or converted by"
-                faults.found.insert(0, f"{self.file}: a set in another layout {way} ragsweep golden import")
+                way = "name its reader, such as dataset=beir dataset.path=FOLDER, or run ragsweep golden import"
+                faults.found.insert(0, f"{self.file}: for a set in another format, {way}")
             faults.raise_any()
             return Given([entry for entry, _ in read], [question for _, question in read])
         dataset: Dataset = self.builder.build(self.values["dataset"], "dataset").value.load()

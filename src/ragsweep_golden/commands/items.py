@@ -33,8 +33,8 @@ from ragsweep_golden.sets.files import record_change, write_whole
 _SHARE = 0.3
 
 _ABOUT = """Report which questions discriminate between configs, from the scores of all configs of past sweeps on one
-golden set: the difficulty and discrimination of each question, labels that may be wrong, redundant questions. With
---mini, write a set of the most informative questions for quick checks, and report how well it ranks configs."""
+golden set: the difficulty and discrimination of each question, labels that may be wrong, and redundant questions. With
+--mini, write a set of the most informative questions for quick checks, and report how well this set ranks configs."""
 
 
 def items(arguments: Sequence[str]) -> int:
@@ -84,7 +84,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     pooled = [result for results in sweeps.values() for result in results]
     complete = [result for result in pooled if result.run.state == COMPLETE]
     if not complete:
-        raise InputError(f"{', '.join(sweeps)}: no config is complete; repeat the run with rerun=true")
+        raise InputError(f"{', '.join(sweeps)}: no config is complete; repeat the sweep with rerun=true")
     left = len(pooled) - len(complete)
     return complete, [f"{counted(left, 'config')} left out: PARTIAL, or dropped by a race"] if left else []
 

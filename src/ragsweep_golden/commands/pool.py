@@ -60,9 +60,9 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
     """Return the unjudged passages of the question with the id ``question`` and the wording ``text``.
 
     The passage of an unjudged chunk is the sentence in it that shares the most words with the question. A sentence in
-    chunks of several chunkers is therefore judged only once. For the impact of a passage, the question's nDCG is
-    computed for each config, with and without a judgement of the passage as relevant (grade 1). The impact is the
-    largest change minus the smallest: the difference between two configs cannot change by more. nDCG is cut off at the
+    chunks of several chunkers is therefore judged only once. To compute the impact of a passage, the question's
+    nDCG is computed for each config with the passage judged relevant (grade 1), and without. The impact is the largest
+    change minus the smallest, because the difference between two configs cannot change by more. nDCG is cut off at the
     length of the longest list of chunks. Blank chunks are omitted.
     """
     depth = max(map(len, found.values()), default=0)
@@ -98,7 +98,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
 
 
 def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
-    """Return an unjudged passage as a row of a pool file; ``text`` is the text of its question."""
+    """Return an unjudged passage as a row of a pool file; ``text`` is the text of the passage's question."""
     position = corpus.position[hole.place.document]
     anchor, start = shortest_anchor(corpus.texts[position], hole.place.start, hole.place.end)
     return {
@@ -152,7 +152,7 @@ def pool(arguments: Sequence[str]) -> int:
     configs = [one for one in ledger.records(sweep.id) if one.kind == CONFIG]
     results = {f"#{one.job + 1}": one.outcome for one in configs if isinstance(one.outcome, Result)}
     if not results:
-        raise InputError(f'no config of the sweep "{inputs.file}" was measured; repeat the run with rerun=true')
+        raise InputError(f'no config of the sweep "{inputs.file}" was measured; repeat its command with rerun=true')
     read = read_set(Path(values["golden"]).expanduser())
     session = open_recorded(first := next(iter(results.values())), options.path)
     corpus, repeated = _corpus(inputs, first, session)
@@ -191,7 +191,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, b
     if corpus and corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
-            f"corpus={place}: the sweep searched another corpus or another version of it; omit corpus= to use that one"
+            f"corpus={place}: the sweep searched another corpus, or another version; omit corpus= to use the sweep's"
         )
     if dataset := session.recorded_dataset(result):
         return dataset.corpus, dataset.golden.repeated_passages

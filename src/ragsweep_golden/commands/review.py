@@ -35,7 +35,7 @@ def review(arguments: Sequence[str]) -> int:
     server = ReviewServer(opened, values["port"])
     kept = f"{counted(opened.recovered, 'judgement')} of an interrupted review, now in {golden}"
     waiting = f"{counted(len(opened.tasks), 'passage' if values['pool'] else 'question')} for {who}"
-    start = Statement("review", f"{server.address} · {waiting} · Ctrl-C ends", {"tasks": len(opened.tasks)})
+    start = Statement("review", f"{server.address} · {waiting} · Ctrl-C ends the review", {"tasks": len(opened.tasks)})
     print_blocks(lines([Statement("kept", kept)] if opened.recovered else [], start))
     try:
         server.serve_forever(poll_interval=0.1)

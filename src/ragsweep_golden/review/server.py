@@ -35,7 +35,7 @@ class ReviewServer(ThreadingHTTPServer):
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError, TypeError) as fault:
             why = getattr(fault, "strerror", None) or "not a whole number from 0 to 65535"
-            raise InputError(f"port={port}: cannot be used: {why}; port=0 chooses a free one") from fault
+            raise InputError(f"port={port}: cannot be used: {why}; use port=0 for a free port") from fault
 
     @property
     def address(self) -> str:

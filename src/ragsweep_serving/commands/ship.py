@@ -158,14 +158,14 @@ def _files(
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
-        raise InputError(f"{found} is of an external system, which cannot be shipped; ship one with system=pipeline")
+        raise InputError(f"{found} is of an external system, which cannot be shipped; ship a run with system=pipeline")
     session = open_recorded(result, path, config.get("compute", LOCAL))
     dataset = session.recorded_dataset(result)
     if dataset is None:
         fact = "its dataset cannot be loaded, or its corpus has changed since the evaluation"
-        raise InputError(f"{found}: {fact}; restore it, or run the config again and ship that run")
+        raise InputError(f"{found}: {fact}; restore the data, or run the config again and ship that run")
     if dataset.excluded:
-        fact = "it was evaluated without the queries' own documents, which a served model would find"
+        fact = "the config was evaluated without the queries' own documents, which a served model would find"
         raise InputError(
             f"{found}: dataset.exclude_self=true: {fact}; run the config again with"
             " dataset.exclude_self=false, and ship that run"
@@ -236,7 +236,7 @@ def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()
     """Return the requirements of a shipped config, pinned to the installed versions.
 
     ``facts`` are the names of libraries on whose versions a part depends. The requirements are those of ragsweep, the
-    libraries that ``indexes`` require, and ragsweep's optional libraries in ``facts``. Those in UNSERVED are omitted.
+    libraries that ``indexes`` require, and ragsweep's optional libraries in ``facts``, without those in UNSERVED.
     """
     lines = requires("ragsweep") or ()
     named = [(re.split(r"[ <>=!~;\[]", line, maxsplit=1)[0], "extra ==" in line) for line in lines]

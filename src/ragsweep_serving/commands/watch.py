@@ -67,13 +67,13 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (default: all)")
     corpus = "the current documents, to count the requests that new, changed or removed documents affect"
     parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
-    most = "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; can be repeated"
+    most = "an upper limit for a number that --numbers lists: latency_p95_ms=300, empty_share=.05; can be repeated"
     parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)
-    least = "a lower threshold: top_score/rerank=.2"
+    least = "a lower limit for such a number: top_score/rerank=.2; can be repeated"
     parser.add_argument("--min", action="append", default=[], metavar="NUMBER=X", help=least)
     parser.add_argument("--tolerance", action="append", default=[], metavar="KIND=X", help=_TOLERANCE)
     parser.add_argument("--looks", type=int, default=1, metavar="N", help=_LOOKS)
-    numbers = "print every number that a threshold can name, with its 95 %% interval"
+    numbers = "print every number that --max and --min accept, with its 95 %% interval"
     parser.add_argument("--numbers", action="store_true", help=numbers)
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write all findings as JSON")
     text = "write the numbers in the text format of Prometheus"

@@ -54,7 +54,7 @@ def test_scores_beyond_their_bounds_are_refused_and_not_fused(leg: str, score: f
     part = HybridConvex({"bm25": Bm25(), "vector": VECTOR}, normalisation="theoretical")
     found = {"bm25": scored(FOUND["bm25"], 2), "vector": scored(FOUND["vector"], 0, 0.5)}
     part.fuse(found, 9)
-    with pytest.raises(ConfigError, match=rf"the leg {leg} returned the score {score}, although .*choose min_max"):
+    with pytest.raises(ConfigError, match=rf"the leg {leg} returned the score {score}, although .*set .* to min_max"):
         part.fuse({**found, leg: scored(FOUND[leg], score, 0)}, 9)
 
 
@@ -100,7 +100,7 @@ def test_only_hybrids_with_a_weight_of_0_have_another_address_than_in_0_2_0() ->
         (lambda: HybridConvex(LEGS, normalisation="zscore"), r'"z_score"\? known: min_max, theoretical, z_score'),
         (
             lambda: HybridConvex({"a": HybridConvex(LEGS), "vector": VECTOR}, normalisation="theoretical"),
-            "the leg a declares no bounds for its scores; choose min_max or z_score",
+            "the leg a declares no bounds for its scores; set retriever.normalisation to min_max or z_score",
         ),
         (lambda: HybridRrf(LEGS, k=-1), r"retriever\.k must be .*, got -1"),
         (lambda: HybridRrf(LEGS, k=float("nan")), r"retriever\.k must be .*, got nan"),

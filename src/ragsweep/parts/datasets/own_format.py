@@ -68,7 +68,7 @@ class Folder:
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         folder = path_of(self.path, "dataset.path")
-        check_folder(folder, "dataset.path must be the documents' folder")
+        check_folder(folder, "dataset.path must be the folder of the documents")
         corpus, notes = read_folder(folder, self.exclude, faults)
         golden = _read_golden(path_of(self.golden, "dataset.golden"), corpus, selection, faults, self.repeated_passages)
         return Dataset(folder.resolve().name, corpus, golden, (*notes, *faults.notes))

@@ -75,7 +75,7 @@ def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
         for topic in read_topics(path, faults):
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}
             if lacking := [f"<{tag}>" for name, tag in tags.items() if not topic.text(name)]:
-                way = "complete it" if "<num>" in lacking else "complete it, or choose other dataset.fields"
+                way = "complete the topic" + ("" if "<num>" in lacking else ", or choose other dataset.fields")
                 faults.add(topic.where, f"the topic has no {' and no '.join(lacking)}; {way}")
             else:
                 text = " ".join(map(topic.text, fields))

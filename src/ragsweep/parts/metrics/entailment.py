@@ -104,7 +104,7 @@ class FaithfulnessNli(SentenceTransformersModel, SentenceMetric):
                 return n
         raise ConfigError(
             f"{self.KEY}.model is {self.model!r}, whose classes are {', '.join(labels.values()) or 'not named'}; "
-            'use a model with a class "entailment" and at least one other'
+            'use a model with a class "entailment" and at least one other class'
         )
 
     @cached_property

@@ -91,7 +91,7 @@ class HybridConvex(_Hybrid):
             if (bounds := traits_of(leg).bounds) is None:
                 raise ConfigError(
                     f"retriever.normalisation is 'theoretical', but the leg {name} declares no bounds for its scores; "
-                    "choose min_max or z_score"
+                    "set retriever.normalisation to min_max or z_score"
                 )
             self._bounds[name] = bounds
 
@@ -107,7 +107,8 @@ class HybridConvex(_Hybrid):
                 bounds = f"at least {least:g}" + ("" if most is None else f" and at most {most:g}")
                 raise ConfigError(
                     f"retriever.normalisation is 'theoretical', but the leg {name} returned the score {beyond[0]:g},"
-                    f" although it declares that its scores are {bounds}; choose min_max or z_score"
+                    f" although it declares that its scores are {bounds};"
+                    " set retriever.normalisation to min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]

@@ -98,7 +98,7 @@ def _check_driver(uri: str) -> None:
         make_url(uri).get_dialect().import_dbapi()
     except (ImportError, SQLAlchemyError, ValueError) as fault:
         fact = "" if isinstance(fault, ValueError) else f"{fault}; "  # a ValueError may quote a part of a password
-        way = f"install the database's driver, or name another, as in mysql+pymysql://, in {ADDRESS}"
+        way = f"install the database's driver, or name another driver in {ADDRESS}, as in mysql+pymysql://"
         raise TrackingError(mask_uri(f"{uri}: {fact}{way}")) from None
 
 

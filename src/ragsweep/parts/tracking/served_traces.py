@@ -213,7 +213,7 @@ def _as_served(trace: Any) -> ServedTrace:
     if not isinstance(given, dict):
         raise _Unreadable("no question")
     if (abstained := facts.get("abstained")) is not None and type(abstained) is not bool:
-        raise _Unreadable("abstained is neither true, false nor null")
+        raise _Unreadable("abstained is not true, false or null")
     steps = facts.get("steps")
     if not isinstance(steps, dict) or len(steps) > MOST_ITEMS:
         raise _Unreadable(f"steps is not an object with at most {MOST_ITEMS:,} entries")

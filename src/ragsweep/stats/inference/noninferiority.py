@@ -129,7 +129,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     differences = matrix.sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
         most = f"{matrix.metric}: differences of up to {np.abs(differences).max():g} are beyond its range, {spread:g}"
-        raise InputError(f"{most}; correct the bounds of the metric, or gate it without --sequential")
+        raise InputError(f"{most}; correct the bounds of the metric, or omit --sequential")
     weights = matrix.weights_or_ones
     sums = cluster_sums(np.stack([differences, -differences]) * (weights / weights.max()), matrix.clusters)
     sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)

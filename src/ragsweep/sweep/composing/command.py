@@ -245,7 +245,7 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
             raise ConfigError(f"{line}: {group} is a group; write retriever/index{place}={value}")
         if group == "experiment" and override.is_add() and not composer.is_group(group, lines) and not packaged:
             raise ConfigError(
-                f"{line}: there is no folder conf/experiment here; create it, or name another folder of"
+                f"{line}: the current folder has no folder conf/experiment; create it, or name another folder of"
                 " configs with --config-dir FOLDER"
             )
 

@@ -167,7 +167,7 @@ def _explain_key(
         fact = f"{lacking} has no {outermost.removeprefix(f'{parent}.')}{nearest('', siblings)}"
         swept = next((option for option in holders for job in jobs if option in job), "")
         way = _PARTLY[searching].format(lacking, swept, outermost) if swept else ""
-        return f"{start}{fact}; options that have it: {', '.join(holders)}{way}"
+        return f"{start}{fact}; options that have this key: {', '.join(holders)}{way}"
     return f'{start}no key "{name}"{nearest(outermost, siblings)}{added}'
 
 
@@ -229,7 +229,7 @@ def compose(
     except yaml.YAMLError as fault:
         raise ConfigError(" ".join(str(fault).split())) from None
     except _UNCHECKED as fault:
-        text = f"{' '.join(overrides)}: Hydra cannot apply one of these overrides: {fault}; correct it"
+        text = f"{' '.join(overrides)}: Hydra cannot apply one of these overrides: {fault}; correct that override"
         raise ConfigError(explain(HydraException(text), overrides, composer)) from fault
 
 

@@ -298,7 +298,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
             )
     if nested > NESTED:
         raise ConfigError(
-            f"config: {nested} values have interpolations inside interpolations, but at most {NESTED} may;"
+            f"config: {nested} values have interpolations inside interpolations, but at most {NESTED} are allowed;"
             " replace some of these interpolations with plain values"
         )
 

@@ -56,7 +56,7 @@ def expand(
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"hydra.sweeper.params: must be a mapping from keys to swept values, got {params!r}")
     for key in [key for key, value in (params or {}).items() if isinstance(value, Mapping) and "over" in value]:
-        way = f"choose hydra/sweeper=optuna, or set {key} in {CASES}, together with the option that has it"
+        way = f"choose hydra/sweeper=optuna, or set {key} in {CASES}, together with the option that has this key"
         raise HydraException(f"hydra.sweeper.params.{key}: only a search has conditions (over, when); {way}")
     shared = [f"{key}={'null' if value is None else value}" for key, value in (params or {}).items()]
     general = _read(shared, "hydra.sweeper.params", options)

@@ -52,7 +52,7 @@ def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
             continue
         if not isinstance(value, type(shipped)):
             form = f"mapping ({', '.join(shipped)})" if isinstance(shipped, dict) else "list of metrics, [NAME, ...]"
-            raise ConfigError(f"{key}: must be a {form}, got {value!r}; omit it, or correct it")
+            raise ConfigError(f"{key}: must be a {form}, got {value!r}; correct or omit the key")
         missing = sorted({*shipped} - {*value}) if isinstance(shipped, dict) and key not in _NULLABLE else []
         if missing:
             raise ConfigError(f"{key}.{missing[0]}: requires a value; omit ~{key}.{missing[0]}")
@@ -195,5 +195,5 @@ def check_constraints(limits: Mapping[str, Any], metrics: Mapping[str, Metric]) 
         if limit is not None and not (is_number(limit) and limit > 0):
             raise ConfigError(f"constraints.{name}: must be a number above 0, or null, got {limit!r}")
         if limit is not None and name not in metrics:
-            way = "choose an llm, which adds it" if name == "cost_per_1000" else f"set constraints.{name}=null"
+            way = "choose an llm, which adds this metric" if name == "cost_per_1000" else f"set constraints.{name}=null"
             raise ConfigError(f'constraints.{name}: no metric "{name}" is measured; {way}')

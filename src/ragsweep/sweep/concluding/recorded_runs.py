@@ -91,8 +91,8 @@ def find_target(path: str, text: str) -> str:
     (record,) = records
     if record.kind != CONFIG:
         raise InputError(
-            f'"{text}" is the run of a finalist on the holdout, which has no number;'
-            " specify its run in the search, such as SWEEP#3"
+            f'"{text}" is the run of a finalist on the holdout, and such runs have no number;'
+            " specify the finalist's run in the search, such as SWEEP#3"
         )
     return f"{record.sweep}#{record.job + 1}" if record.sweep else f"record {record.id}"
 

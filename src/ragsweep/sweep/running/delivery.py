@@ -84,7 +84,7 @@ class Outbox:
         try:
             return None if data is None else from_bytes(name, data)
         except InputError as fault:
-            self._remote.warn(f"{self._remote.url}/{name}: {fault}; it is deleted, and the job must be run again")
+            self._remote.warn(f"{self._remote.url}/{name}: {fault}; repeat the command to run the job again")
             self.remove(job)
             return None
 

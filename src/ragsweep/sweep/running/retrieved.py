@@ -39,7 +39,7 @@ def open_recorded(result: Result, path: str, compute: str = LOCAL) -> Session:
         return open_session({"store": {**store, **shared}, "compute": compute}, Terminal.current())
     except ConfigError as fault:
         session = open_session({"store": store, "compute": compute}, Terminal.current())
-        session.evaluator.executor.listener.warned(f"{fault}; continuing without it")
+        session.evaluator.executor.listener.warned(f"{fault}; continuing with the local store only")
         return session
 
 
