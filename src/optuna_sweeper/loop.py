@@ -245,4 +245,4 @@ class SearchLoop:
 
 
 class _LauncherDied(Exception):
-    """A launcher failed without returning results, for example because the process of one of its jobs died."""
+    """Raised if a launcher fails without returning results, for example because the process of one of its jobs died."""

@@ -50,7 +50,7 @@ def _holder(process: int) -> Holder:
 
 
 def _started(process: int) -> str | None:
-    """Return a process's start time in the system's format; "" if it is unknown, None if no such process is running."""
+    """Return a process's start time in the system's format; "" if the time is unknown, None if no such process runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -138,7 +138,7 @@ def repeating(action: Callable[[], object], seconds: float, name: str) -> Iterat
 
 
 def _repeat(action: Callable[[], object], seconds: float, name: str) -> Callable[[], None]:
-    """Call ``action`` every ``seconds``, in a thread, until it returns False; return a function that ends the calls."""
+    """Call ``action`` every ``seconds`` in a thread until a call returns False; return a function to end the calls."""
     ended = threading.Event()
 
     def work() -> None:

@@ -45,7 +45,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """Composes and hashes the configs of trials; each program needs its own instance."""
+    """A composer that also hashes the configs of trials; each program needs its own instance."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
@@ -64,7 +64,7 @@ class SearchComposer(NamedTuple):
         )
 
     def sign(self, overrides: Sequence[str]) -> Signature:
-        """Compose a config and hash it; if it cannot be composed, hash its sorted overrides."""
+        """Return a config's signature; if the config cannot be composed, the hash is that of the sorted overrides."""
         config, fault = None, ""
         try:
             config = self.compose(overrides)

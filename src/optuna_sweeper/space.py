@@ -84,7 +84,7 @@ class Space:
         return self._points(self.parameters, {})
 
     def check_sampler(self, name: str | None) -> None:
-        """Raise HydraException for a parameter whose values the sampler ``name`` must list but cannot list."""
+        """Raise HydraException if the sampler ``name`` lists all values, and a parameter has too many to list."""
         ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
         lists_whole = name == BRUTE_FORCE  # lists whole numbers, even on a logarithmic scale, but in memory
         endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
@@ -109,10 +109,10 @@ class Space:
     def probes(self) -> list[tuple[str, ...]]:
         """List the probes: configs, as overrides, that must be composable.
 
-        Together they contain each choice, and both ends of each range. A probe sets one parameter and its ancestors;
-        all other parameters have their first value. A conditional parameter is combined with all values of its
-        ancestors for which it exists (see `probes_by_parameter`). If there are no parameters, the only probe consists
-        of the fixed overrides.
+        Together, the probes contain each choice and both ends of each range. A probe sets one parameter and its
+        ancestors; all other parameters have their first value. A conditional parameter is combined with all values of
+        its ancestors for which it exists (see `probes_by_parameter`). If there are no parameters, the only probe
+        consists of the fixed overrides.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))

@@ -219,7 +219,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue this process's running trials; with ``lost``, the attempts count, because a worker died."""
+        """Re-enqueue this process's running trials; ``lost``: a worker died, so the attempts count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

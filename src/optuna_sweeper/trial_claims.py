@@ -32,8 +32,8 @@ class TrialClaims(Liveness[Any]):
         """Re-enqueue a running trial, then mark it as failed.
 
         If ``lost``, the trial's process died, so the attempt counts towards the maximum number of attempts. A trial
-        that was sampled but never claimed is only marked as failed. This order of the two steps prevents the loss of
-        a trial if this process dies between them; a later call then marks the old trial as failed.
+        that was sampled but never claimed is only marked as failed. If this process dies between the two steps, no
+        trial is lost: a later call marks the old trial as failed.
         """
         from optuna.trial import TrialState
 

@@ -184,7 +184,7 @@ def superseded(trials: Iterable[Any]) -> set[int]:
 
 
 def is_abandoned(trial: Any) -> bool:
-    """Return whether a trial's process died before it claimed the trial; the trial was then drawn or enqueued again."""
+    """Return whether a trial failed before a process claimed it; such a trial is drawn or enqueued again."""
     return trial.state.name == "FAIL" and EVALUATION not in trial.user_attrs and TWIN not in trial.user_attrs
 
 

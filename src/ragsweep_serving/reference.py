@@ -33,7 +33,7 @@ class Reference:
 
     ``numbers`` contains ``results`` (the number of chunks in the context; NaN unless a search succeeded), ``unknown``
     (the share of a question's content words that the corpus lacks) and, where they were measured, ``abstained``,
-    ``failed``, ``tokens``, ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
+    ``failed``, ``tokens``, ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP`` and ``ms/STEP``.
     """
 
     model: str
@@ -134,9 +134,8 @@ def _score_columns(
 def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str, Sequence[float]]:
     """Return tokens, money, and milliseconds by step and in total; the total is NaN unless every step is timed.
 
-    A step that a question did not take, such as writing a query without a history, has the time 0 in ``steps``, but NaN
-    in the result. ``is_whole`` is false for a config with a router: the router's time is not measured, so the total is
-    NaN.
+    A step that a question did not take, such as writing a query without a history, has the time 0 in ``steps`` and NaN
+    in the result. ``is_whole`` is false for a config with a router, whose time is not measured; the total is then NaN.
     """
     times = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
     taken = {name: [ms or math.nan for ms in column] for name, column in times.items()}

@@ -93,7 +93,7 @@ class TraceQueue:
 
 
 def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
-    """Return the trace of an answered request; ``began`` is its start in seconds since the epoch."""
+    """Return the trace of an answered request; ``began`` is the request's start in seconds since the epoch."""
     (question, history), answer = asked, found.answer
     said: dict[str, Any] = {}
     if answer:
@@ -115,7 +115,7 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
 
 
 def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
-    """Return the trace of a request that ended with the exception ``fault``; other arguments are as in ``describe``."""
+    """Return the trace of a request that raised ``fault``; the other arguments are as in ``describe``."""
     (question, history), milliseconds = asked, 1000 * (time.time() - began)
     turns, failed = list(map(vars, history)), type(fault).__name__
     return ServedTrace(model, bundle, question, began, milliseconds, history=turns, failed=failed)

@@ -149,8 +149,8 @@ class RequestComparison:
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return, for requests and for evaluated questions, whether the share of unknown words is unusually large.
 
-        The limit is the quantile `MANY` of the evaluated questions. Requests in languages with less than the share
-        `USUAL` of the golden set count as unmeasured, because most of their words are unknown in any case.
+        The limit is the quantile `MANY` of the evaluated questions. A request in a language with less than the share
+        `USUAL` of the golden set counts as unmeasured, because most of its words are always unknown.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)

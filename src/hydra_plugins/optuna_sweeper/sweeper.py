@@ -110,7 +110,7 @@ class OptunaSweeper(Sweeper):
         return run_search(self.settings, arguments, self._launch, composer, folder)
 
     def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
-        """Launch trials with their overrides and return the results; ``until`` is the end of a race's rung, or None."""
+        """Launch trials with their overrides and return the results; ``until``: end of a race's rung, or None."""
         race = self.settings.race
         rung = [f"{race.key}={until}"] if race and until is not None else []
         return self.launcher.launch([[*trial.overrides, *rung] for trial in trials], trials[0].job)

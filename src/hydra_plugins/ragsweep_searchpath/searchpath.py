@@ -56,7 +56,7 @@ class SweepsSource(ConfigSource):
     def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
         """Return ["sweeps"] for the root path, the sorted sweep names for the group ``sweeps``, and [] for other paths.
 
-        ``results_filter`` restricts the result to groups or to configs; None: both.
+        ``results_filter`` restricts the result to groups or to configs; None restricts nothing.
         """
         if config_path == "":
             return [GROUP] if results_filter in (None, ObjectType.GROUP) else []
@@ -75,8 +75,8 @@ class RagsweepSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``, to the search path.
 
-        Missing folders are skipped, and the shipped ``conf`` has precedence. In other Hydra programs, which also load
-        the plugin if it is installed in their environment, do nothing.
+        Missing folders are skipped, and the shipped ``conf`` has precedence. Do nothing in other Hydra
+        programs: they load this plugin, too, if it is installed in their environment.
         """
         from ragsweep.sweep.composing.compose import config_folder
 

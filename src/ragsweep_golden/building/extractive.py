@@ -164,7 +164,7 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Draft]:
 
 
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
-    """Return a clause as it is written inside a sentence; ``began`` is its first letter in the source."""
+    """Return a clause as it is written inside a sentence; ``began`` is the clause's first letter in the source."""
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
 
 

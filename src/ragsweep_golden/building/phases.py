@@ -189,7 +189,7 @@ def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embe
     """Return all drafts with the results of the validation.
 
     ``validate`` checks the answerable drafts in ``made`` against the chunks of their evidence. An unanswerable draft in
-    ``others`` keeps its status, if it has one; otherwise, it is accepted.
+    ``others`` keeps its status; a draft without a status becomes validated.
     """
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]

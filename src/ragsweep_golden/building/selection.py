@@ -53,7 +53,7 @@ def choose(entries: Sequence[Entry], settings: BuildSettings, quotas: Mapping[st
     """Return the chosen entries, in input order; ``quotas``: stratum -> number of answerable questions.
 
     If there are too few unanswerable questions, more answerable ones are chosen. If there are too few answerable
-    questions, fewer unanswerable ones are chosen, so that their share does not exceed the wanted share.
+    questions, fewer unanswerable ones are chosen, so that their share is at most ``settings.unanswerable``.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]

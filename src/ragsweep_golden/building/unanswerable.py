@@ -52,8 +52,7 @@ class Exhaustive:
     def having(self, question: str) -> list[int]:
         """Return the indices of the chunks that contain at least the share ANSWERING of a question's content words.
 
-        Return the indices of all chunks for a question with fewer than FEWEST_WORDS content words, because it cannot be
-        searched for.
+        A question with fewer than FEWEST_WORDS content words is too short for a search, so all indices are returned.
         """
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:

@@ -94,6 +94,6 @@ def _join(before: str, text: str) -> str:
 
 
 def without_lead_in(text: str, language: str) -> str:
-    """Remove lead-ins that do not change a sentence's meaning, such as "So,", and capitalise its first letter."""
+    """Return a sentence without lead-ins that do not change the meaning, such as "So,", with a capital first letter."""
     body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
     return body[:1].upper() + body[1:]

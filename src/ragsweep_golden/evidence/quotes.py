@@ -31,9 +31,9 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     """Return an anchor (a quote) for the evidence from ``start`` to ``end`` in a text, and the anchor's start or None.
 
     The anchor is the shortest quote that occurs exactly once in the text; its start is then None. The quote has at
-    least FEWEST_WORDS words, or all words of a shorter text. It is part of the evidence or, if the evidence has fewer
-    words, contains the evidence. Words cut by ``start`` or ``end`` are wholly part of the evidence. If there is no such
-    quote, the anchor is the whole evidence, and its start is returned.
+    least FEWEST_WORDS words, or all words of a shorter text. The quote is part of the evidence or, if the evidence has
+    fewer words, contains the evidence. A word that ``start`` or ``end`` cuts counts as evidence. If no quote occurs
+    exactly once, the anchor is the whole evidence, and its start is returned.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])
@@ -75,7 +75,7 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
 
 
 def is_heading(sentence: str) -> bool:
-    """Return whether a sentence is a Markdown heading: a heading may resemble a question, but does not answer it."""
+    """Return whether a sentence is a Markdown heading, which may resemble a question but answers none."""
     return _HEADING.fullmatch(sentence.strip()) is not None
 
 

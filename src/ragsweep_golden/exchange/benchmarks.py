@@ -75,8 +75,8 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     """Return a file in the format of SQuAD 2.0, and the losses; each document is a paragraph with its questions.
 
-    A question is assigned to the document of its first relevant label, else to that of its provenance, else to the
-    first document of the corpus that is not blank. Questions about a blank or missing document are omitted.
+    A question is assigned to the document of its first relevant label, else to the document of its provenance, else
+    to the first document of the corpus that is not blank. Questions about a blank or missing document are omitted.
     """
     notes = Counter[str]()
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -106,8 +106,8 @@ def _articles(
     """Yield one article per document that is not blank.
 
     The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on, without counting a paragraph that
-    repeats an earlier text. Documents that already have these names, in this order, are given the title TITLE, so that
-    they keep their names. The title of any other document is its whole name, to which the reader adds a number.
+    repeats an earlier text. Documents that already have these names, in this order, get the title TITLE and so keep
+    their names. The title of any other document is its whole name, to which the reader adds a number.
     """
     numbers, seen = Counter[str](), set[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
@@ -133,8 +133,8 @@ def _answers(
 ) -> list[dict[str, Any]]:
     """Return the right answers that the evidence contains, with their starts in the document.
 
-    An answer of at least SURE_WORDS words that occurs exactly once in the document may also be outside the evidence. A
-    quote that contains no right answer is itself returned as an answer.
+    An answer of at least SURE_WORDS words that occurs exactly once in the document is returned even if it is outside
+    the evidence. A quote that contains no right answer is returned as an answer.
     """
     spans = {found[1:]: label for label in labels if (found := locate_label(label, corpus))}
     answers: dict[tuple[str, int], None] = {}
@@ -165,7 +165,7 @@ def _answers(
 
 
 def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
-    """Return a mapping of each document in the evidence of an entry to the highest of its grades, an integer."""
+    """Return a mapping of each document in an entry's evidence to the document's highest grade, an integer."""
     grades: dict[str, int] = {}
     for label in entry.get("evidence") or ():
         grade = whole_grade(label, notes)
@@ -184,8 +184,8 @@ _DEPTH = 50  # number of chunks, the best by BM25, that are candidates for the n
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
     """Return a file with a line for each triplet: a question, a chunk with its evidence (positive), and a negative.
 
-    A negative is a chunk that contains no part of the question's evidence and, ignoring case, no right answer. The best
-    negative by BM25 is used: one from the distractors of the question or, if they have none, one of the _DEPTH best
+    A negative is a chunk that contains no part of the question's evidence and, ignoring case, no right answer. The
+    negative is the best such chunk by BM25: from the question's distractors or, if they have none, from the _DEPTH best
     chunks of the corpus. Questions without evidence or without a negative are omitted.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
@@ -216,8 +216,8 @@ def _negative(
 ) -> int | None:
     """Return the index of the first chunk with neither evidence nor a right answer; None if there is no such chunk.
 
-    The chunks of the distractors are tried first, those in ``ranked`` before the others. If none of them qualifies,
-    all chunks in ``ranked`` are tried.
+    The chunks of the distractors are tried first, those in ``ranked`` before the others. If no chunk of a
+    distractor qualifies, all chunks in ``ranked`` are tried.
     """
     known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
     documents = chunks.spans.document

@@ -65,7 +65,7 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 
     The fields ``answer`` and ``answers`` contain a system's answers if another field has the right answer (see RIGHT).
     The fields ``passage``, ``context`` and ``contexts`` contain retrieved texts if any field has an output of a system,
-    or if another field has the evidence. If there is a field ``supporting_facts``, they contain the evidence. Raises
+    or if another field has the evidence. With a field ``supporting_facts``, these three contain the evidence. Raises
     ValueError if it is ambiguous whether a system wrote ``answer`` and retrieved ``contexts``.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
@@ -140,7 +140,7 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
     """Return the fields to read, the names of the fields to add to the notes, and the names of the dropped fields.
 
     Of several fields that are mapped to the same field of an entry, the one with the best rank in RANKED is read.
-    Raises ValueError if another has the same rank but a different value.
+    Raises ValueError if another field has the same rank but a different value.
     """
     chosen, in_notes, left = dict[str, Any](), list[str](), list(flat.left)
     ranked = sorted(flat.fields, key=lambda name: PLACES.get(name, ("", 0))[1])

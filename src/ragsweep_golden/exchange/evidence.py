@@ -51,8 +51,8 @@ def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
     """Return the texts to locate for a draft: its passages or, if it has none, its answer.
 
     A passage is searched for in its document, or in all documents if the corpus has no document with that id. An answer
-    must match verbatim; it is returned only if it has FEWEST_WORDS words or more, and the entry is answerable and has
-    no evidence.
+    must match verbatim. It is returned only for an answerable entry without evidence, and only if it has at least
+    FEWEST_WORDS words.
     """
     if draft.passages:
         named = [(_HOP.sub("", text.strip()), document and normal_id(document)) for text, document in draft.passages]
@@ -98,7 +98,7 @@ def _label(
 def correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: Imported) -> None:
     """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found.
 
-    If two labels of an entry then mark the same quote, only the label with the higher grade is kept.
+    If two labels of an entry have the same quote afterwards, only the label with the higher grade is kept.
     """
     labels = [(entry, label) for entry in entries for label in entry.get("evidence", ())]
     wrong = [(entry, label) for entry, label in labels if locate_label(label, corpus) is None]

@@ -146,7 +146,7 @@ _KEPT_BY_RAGAS = (
 
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
-    """Return a file of JSON ``lines``, or else of one JSON array, with a record per entry in the format ``name``."""
+    """Return a file with a record per entry in the format ``name``: JSON lines if ``lines``, else one JSON array."""
     records = [RECORDS[name](entry, corpus) for entry in entries]
     rows = [json.dumps(one, ensure_ascii=False) for one in records]
     text = "".join(f"{row}\n" for row in rows) if lines else "[\n" + ",\n".join(rows) + "\n]\n"

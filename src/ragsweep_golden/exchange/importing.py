@@ -84,8 +84,8 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label is moved to the notes if an evaluation cannot use it because its name is also that of a filled field in a
-    group (such as ``status``) or of a column of the results (such as ``source``).
+    An evaluation cannot use a label that has the name of a filled field in a group (such as ``status``) or of a column
+    of the results (such as ``source``). Such a label is moved to the notes.
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:

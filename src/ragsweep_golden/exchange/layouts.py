@@ -19,9 +19,8 @@ from ragsweep_golden.sets.entries import is_filled
 class Layout(NamedTuple):
     """A record layout: how to recognise it, and how to flatten its records.
 
-    ``needs``: groups of fields; a file in this layout has at least one field of each group. ``lacks``: fields that a
-    file in this layout never has, which distinguish it from similar layouts. ``names``: field of this layout -> the
-    name by which the field is read instead.
+    ``needs``: groups of fields; a file in this layout has at least one field of each group. ``lacks``: fields that
+    occur only in similar layouts. ``names`` maps a field of this layout to the name under which the field is read.
     """
 
     needs: tuple[tuple[str, ...], ...]
@@ -82,7 +81,7 @@ def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return the fields that annotators filled: all values of passages and lists, but otherwise only the first value.
 
     ``answers`` maps a field to its responses or suggestions. Of the fields for right answers, only the first that is
-    filled is returned, with all its texts. It is named ``correction``, which takes precedence over the answer in the
+    filled is returned, with all its texts. Its name becomes ``correction``, which has precedence over the answer in the
     record.
     """
     fields: dict[str, Any] = {}

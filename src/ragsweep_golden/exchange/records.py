@@ -95,8 +95,8 @@ def as_passages(value: Any, supporting: Any) -> list[tuple[str, str | None]]:
     """Return (text, document id or None) for each passage; passages that are marked as irrelevant are omitted.
 
     ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` lists (title, sentences) pairs,
-    as in HotpotQA. Only the sentences in ``supporting``, which names them by title and number from 0, are returned.
-    Raises ValueError for other values.
+    as in HotpotQA. Then only the sentences whose title and number (from 0) are in ``supporting`` are returned. Raises
+    ValueError for other values.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):

@@ -142,7 +142,7 @@ def _given_away(subject: Subject) -> Measured:
 def _independent(subject: Subject) -> Measured:
     """Return the number of clusters of questions; the note gives the smallest differences that the set can detect.
 
-    The differences are computed from the questions with relevant evidence: only these have a value of the metric.
+    The differences are computed from the questions with relevant evidence, because only such questions have a score.
     """
     count = len(set(clusters(_questions(subject.kept))))
     scored = _questions([one for one in subject.answerable if relevant_evidence(one)])

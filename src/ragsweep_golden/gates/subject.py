@@ -20,7 +20,7 @@ Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; the v
 
 
 class NotMeasured(Exception):
-    """A gate cannot be measured; the message is the reason."""
+    """Raised if a gate cannot be measured; the message is the reason."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 
 
 def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]) -> Iterator[LabelChange]:
-    """Yield the changes of a question's labels; no label is moved to the place of another, whatever the grades."""
+    """Yield the changes of a question's labels; no label is moved to the place of another label of any grade."""
     moving = {label for label in question.evidence if (change := found[label]) and change.kind and change.new}
     staying = [label for label in question.evidence if label not in moving]  # valid, re-encoded or without a repair
     taken = {replace((change and change.new) or label, grade=1.0) for label in staying for change in [found[label]]}
@@ -128,9 +128,9 @@ class _Verifier:
         """Return the change of a label that is located only by its anchor, with a repair if the anchor has one place.
 
         ``here`` lists the anchor's places in the label's document. Other documents are searched only if ``here`` is
-        empty. An anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore
-        not repaired if the anchor also occurs in another document, or if its only place is in another document named by
-        a label.
+        empty. An anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. A label with such
+        an anchor is not repaired if the anchor also occurs in another document, or only in another document that a
+        label names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -287,7 +287,8 @@ def _follow(entry: dict[str, Any], old: Evidence, new: Evidence, corpus: Corpus,
 def _correct_span(entry: dict[str, Any], corpus: Corpus) -> None:
     """Set the span in an entry's provenance to that of its passage; null if the passage occurs several times.
 
-    Nothing changes if there is no span, if its text begins or contains the passage, or if the passage is not found.
+    Nothing changes if there is no span, if the passage starts with the span's text or is part of it, or if the passage
+    is not found.
     """
     document, start, end = (value(entry, "provenance", name) for name in ("document", "start", "end"))
     text, passage = text_of(corpus, document) or "", str(value(entry, "content", "passage") or "")

@@ -71,7 +71,7 @@ class CorpusPair:
 
 
 def text_of(corpus: Corpus | None, document: str) -> str | None:
-    """Return the text of a document; None if there is no corpus, or if the document is not in it."""
+    """Return the text of a document; None if ``corpus`` is None or lacks the document."""
     return None if corpus is None or document not in corpus.position else corpus.texts[corpus.position[document]]
 
 

@@ -45,7 +45,7 @@ def _asked(entry: Entry) -> dict[str, Any]:
 
 
 def _passage(entry: Entry, corpus: Corpus | None) -> str:
-    """Return the passage of an entry if it contains all relevant evidence, else the text around all of this evidence.
+    """Return the passage of an entry if it contains all relevant evidence, else the text around the evidence.
 
     Without a corpus, return the passage, followed by the quotes that it does not contain. If the evidence has only one
     quote, the passage is assumed to contain the quote.
@@ -143,7 +143,7 @@ class Review:
             return judgement
 
     def undo(self) -> Judgement | None:
-        """Undo and return the last judgement; return None if there is none."""
+        """Undo and return the last judgement; return None if there is no judgement."""
         with self._lock:
             if not self._given:
                 return None

@@ -106,7 +106,7 @@ def is_filled(value: Any) -> bool:
 
 
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Return (entry, question) pairs of a golden file (see ``read_entries``); raises InputError if it has faults."""
+    """Return (entry, question) pairs of a golden file (see ``read_entries``); raises InputError for its faults."""
     faults = Faults()
     read = read_entries(path, faults)
     faults.raise_any()

@@ -178,7 +178,7 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
     """Return the differences between two versions of a golden set, by question id, as a dict for JSON.
 
     ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` gives their lengths. A
-    question counts as renamed if its id is missing in ``after``, and a question with a new id has the same text.
+    question counts as renamed if ``after`` lacks its id but has its text under a new id.
     """
     old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}
     same_text = defaultdict(list)

@@ -27,7 +27,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold of one measure. ``kind`` is "max" or "min"; ``outcome`` is "" if it is not decided."""
+    """The threshold of one measure. ``kind`` is "max" or "min"; ``outcome`` is "" until ``decide`` sets it."""
 
     name: str
     bound: float
@@ -68,7 +68,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """The ``lacks`` whose interval lies above the tolerance for shares, except those that are also alarms."""
+        """The ``lacks`` whose interval lies above the tolerance for shares, except any that is also an alarm."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
@@ -153,7 +153,7 @@ class CorpusChanges:
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
-    """Return the changes from ``shipped`` to ``today``; raises InputError for ``place`` if they share no id."""
+    """Return the changes from ``shipped`` to ``today``; raises InputError, naming ``place``, if they share no id."""
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:
