@@ -221,7 +221,7 @@ def _read_range(sweep: RangeSweep, log: bool, where: str) -> Numeric:
         raise HydraException(f"{where}: must have finite ends and a finite step, got range({start},{stop},{step})")
     count = 0 if step == 0 else math.ceil((Decimal(str(stop)) - Decimal(str(start))) / Decimal(str(step)))
     if not 0 < count <= MOST:
-        few, many = "check its ends and its step", f"at most {MOST:,} are allowed; use a larger step or an interval"
+        few, many = "correct its ends or its step", f"at most {MOST:,} are allowed; use a larger step or an interval"
         way = few if count < 1 else many
         raise HydraException(f"{where}: has {max(count, 0):,} values, got range({start},{stop},{step}); {way}")
     last = Decimal(str(start)) + (count - 1) * Decimal(str(step))

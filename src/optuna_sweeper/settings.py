@@ -63,7 +63,7 @@ class SearchSettings:
         sampler, params = plain["sampler"], plain["params"] or {}
         if not isinstance(sampler, Mapping):
             raise HydraException(
-                f"{_WHERE}.sampler: must be chosen by hydra/sweeper/sampler=NAME, got {sampler!r}; known:"
+                f"{_WHERE}.sampler: must be chosen with hydra/sweeper/sampler=NAME, got {sampler!r}; known:"
                 f" {', '.join([*CLASSES, GRID])}"
             )
         directions, constraints = read_directions(plain["direction"]), read_constraints(plain["constraints"])

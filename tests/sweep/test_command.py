@@ -65,7 +65,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["hydra/callbacks=x"], "hydra.callbacks: are never called"),
         (["hydra.mode=x"], "hydra.mode=x: Invalid value 'x', expected one of [RUN, MULTIRUN]"),
         (["hydra.sweeper.max_batch_size=0"], "hydra.sweeper.max_batch_size: must be at least 1 or null, got 0"),
-        (["hydra.sweeper.race=foo"], "hydra.sweeper.race: must be chosen by hydra/sweeper/race=betting, got 'foo'"),
+        (["hydra.sweeper.race=foo"], "hydra.sweeper.race: must be chosen with hydra/sweeper/race=betting, got 'foo'"),
         (["hydra.verbose=true,false"], "hydra.verbose: cannot differ within a sweep"),
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: the current folder has no folder conf/experiment"),

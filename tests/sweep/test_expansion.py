@@ -134,7 +134,7 @@ def test_a_condition_on_a_parameter_of_a_grid_is_refused_with_a_way_out() -> Non
     ],
 )
 def test_range_without_values_does_not_empty_the_grid(typed: list[str], params: dict[str, str], cases: Any) -> None:
-    with pytest.raises(HydraException, match=r"^top_k: its range has 0 values; check its ends and its step$"):
+    with pytest.raises(HydraException, match=r"^top_k: its range has 0 values; correct its ends or its step$"):
         expand(typed, params, cases)
 
 

@@ -145,7 +145,7 @@ def read_command(
     if (longest := sweeper.get("max_batch_size")) is not None and longest < 1:
         raise ConfigError(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {longest}")
     if not isinstance(race := sweeper.get("race"), Mapping | None):
-        raise ConfigError(f"hydra.sweeper.race: must be chosen by hydra/sweeper/race=betting, got {race!r}")
+        raise ConfigError(f"hydra.sweeper.race: must be chosen with hydra/sweeper/race=betting, got {race!r}")
     task = tuple(line for line in overrides if not parse(line).is_hydra_override())
     command = Command(tuple(overrides), multirun, composer, secrets, (task,), config_dir, launcher, longest)
     if not multirun:

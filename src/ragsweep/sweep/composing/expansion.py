@@ -142,5 +142,5 @@ def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
         if math.prod(map(len, choices.values())) > MOST:
             raise HydraException(f'"{override.input_line}" makes a sweep of more than {MOST:,} jobs; name fewer values')
     if empty := [key for key, lines in choices.items() if not lines]:
-        raise HydraException(f"{empty[0]}: its range has 0 values; check its ends and its step")
+        raise HydraException(f"{empty[0]}: its range has 0 values; correct its ends or its step")
     return itertools.product(*choices.values())
