@@ -83,10 +83,11 @@ def gate_document(decision: GateDecision) -> Document:
 def _cells(check: Check) -> list[str]:
     found, unit, condition = check.found, check.unit, check.condition
     before = f"{amount(found.baseline, unit)} -> " if condition.paired else ""
+    origin = "from the margin" if condition.kind == MARGIN else "from the bound"
     if math.isnan(found.low):
-        distance = found.note or f"the nearest {signed(found.slack, unit)} from it"
+        distance = found.note or f"the nearest {signed(found.slack, unit)} {origin}"
     else:
-        distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] from it"
+        distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] {origin}"
         distance += f"; about {check.needed:,} questions would decide" if check.needed else ""
         distance += f", or {check.needed_repetitions:,} repetitions of each answer" if check.needed_repetitions else ""
         distance += f"; {found.note}" if found.note else ""
