@@ -1,15 +1,18 @@
 """Open a study: create it, or continue an existing study with the same space, directions and subject."""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
 
 from optuna_sweeper.samplers import seeded_sampler
-from optuna_sweeper.space import Space
-from optuna_sweeper.storage import Storage
+from optuna_sweeper.settings import SearchSettings
+from optuna_sweeper.space import Space, read_space
+from optuna_sweeper.storage import Storage, open_storage
 from optuna_sweeper.study import SharedStudy, StudyPlan
 from optuna_sweeper.trials import EVALUATION, OVERRIDES, TWIN, count_final_duplicates, is_abandoned
 
@@ -29,7 +32,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions: Any = list(plan.directions)
-    identity = {"space": space.description(), "direction": list(plan.directions), "subject": plan.subject}
+    identity = _identity(space, directions, plan.subject)
     with storage.exclusive():
         if plan.suffix:
             known = optuna.get_all_study_names(storage.optuna)
@@ -41,27 +44,59 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
             directions=directions,
             load_if_exists=True,
         )
-        attributes = study.user_attrs
-        if _IDENTITY not in attributes:
+        if _IDENTITY in study.user_attrs:
+            _check_identity(plan.name, study.user_attrs, identity)
+        else:
             study.set_user_attr(_FORMAT, FORMAT)
             study.set_user_attr(_IDENTITY, identity)
-        elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
-            raise HydraException(
-                f'hydra.sweeper.storage: study "{plan.name}" was created by another version of optuna_sweeper (format'
-                f" {version}; this version reads format {FORMAT}); use that version, another storage, or another"
-                " hydra.sweeper.study_name"
-            )
-        elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:
-            what = " and ".join(key for key in differing if key != "subject")
-            raise HydraException(
-                f'hydra.sweeper.study_name: study "{plan.name}" belongs to another search'
-                f"{f' (with another {what})' if what else ''}; use another name, or repeat the command of that search"
-            )
         if plan.objectives:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 study.set_metric_names(list(plan.objectives))
     return SharedStudy(plan, space, storage, study)
+
+
+def check_study(values: Mapping[str, Any], arguments: Sequence[str], loader: ConfigLoader) -> None:
+    """Raise HydraException if the storage of a search is unusable, or has a study of another search by its name.
+
+    ``values`` are the settings of ``OptunaSweeperConf``, and ``arguments`` are the overrides on the command line.
+    """
+    import optuna
+
+    settings = SearchSettings.read(values)
+    space = read_space(arguments, settings.params, loader)
+    storage = open_storage(settings.storage)
+    try:
+        if (name := settings.study_name) and name in optuna.get_all_study_names(storage.optuna):
+            attributes = optuna.load_study(study_name=name, storage=storage.optuna).user_attrs
+            if _IDENTITY in attributes:
+                _check_identity(name, attributes, _identity(space, settings.directions, settings.subject or ""))
+    finally:
+        storage.close()
+
+
+def _identity(space: Space, directions: Sequence[str], subject: str) -> dict[str, Any]:
+    return {"space": space.description(), "direction": list(directions), "subject": subject}
+
+
+def _check_identity(name: str, attributes: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Raise HydraException if the attributes of study ``name`` have another format or identity."""
+    if (version := attributes.get(_FORMAT, 1)) != FORMAT:
+        raise HydraException(
+            f'hydra.sweeper.storage: study "{name}" was created by another version of optuna_sweeper (format'
+            f" {version}; this version reads format {FORMAT}); use that version, another storage, or another"
+            " hydra.sweeper.study_name"
+        )
+    known = attributes[_IDENTITY]
+    if differing := [key for key in identity if known.get(key) != identity[key]]:
+        before, now = known.get("space", []), identity["space"]
+        names = sorted({one[0] for one in [*before, *now] if one not in before or one not in now})
+        whats = [f": {', '.join(names)}" if key == "space" else f" than {known.get(key)}" for key in differing]
+        what = " and ".join(f"another {key}{what}" for key, what in zip(differing, whats, strict=True))
+        raise HydraException(
+            f'hydra.sweeper.study_name: study "{name}" belongs to another search (with {what});'
+            " use another name, or repeat the command of that search"
+        )
 
 
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:

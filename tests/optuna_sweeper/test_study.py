@@ -207,7 +207,7 @@ def test_config_that_kills_its_launcher_fails_after_some_attempts_and_the_others
 
 def test_study_is_continued_only_with_the_same_space(tmp_path: Path) -> None:
     open_in(tmp_path)
-    with pytest.raises(HydraException, match=r'study "s" belongs to another search \(with another space'):
+    with pytest.raises(HydraException, match=r'study "s" belongs to another search \(with another space: kind, x, y'):
         open_in(tmp_path, {"x": "1,2"})
 
 

@@ -176,6 +176,17 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     assert {json.loads(run): str(trial) for trial, run in attributes} == children
 
 
+def test_a_named_study_of_another_search_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+    named = ["tracking=none", "hydra.sweeper.study_name=mine", "hydra.sweeper.n_trials=1"]
+    typed = ["run", *SMALL, *write_dataset(tmp_path), "retriever=bm25", *named]
+    others = {"another space: top_k": [*typed, "top_k=range(1,4)"], "another subject than": [*typed, "objective=mrr"]}
+    done = in_one_process({"first": typed, **others, "rerun": [*typed, "rerun=true"]}, tmp_path)
+    assert [status for status, _ in done.values()] == [0, 2, 2, 2], done
+    for what in others:
+        assert f'study "mine" belongs to another search (with {what}' in done[what][1]
+    assert select(tmp_path / ".ragsweep" / "ledger.db", "SELECT count(*) FROM sweeps") == [(1,)]
+
+
 def test_a_search_that_has_tried_all_configs_says_so(tmp_path: Path) -> None:
     """A condition leaves three of the four combinations."""
     params = '{top_k: "1,2", retriever.k1: {over: "1.2,1.5", when: top_k=1}}'

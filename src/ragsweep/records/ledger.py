@@ -66,6 +66,11 @@ class Ledger:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
+    def next_id(self, key: str) -> str:
+        """Return the id of the next round of ``key``."""
+        last = self.latest(key)
+        return f"{key}-{int(last.id.rpartition('-')[2]) + 1 if last else 0}"
+
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
         """Write a sweep as the next round of ``key``, with the status RUNNING, and claim it; return the new sweep."""
         with self._file.transaction() as connection:

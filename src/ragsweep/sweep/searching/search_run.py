@@ -18,8 +18,8 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from optuna_sweeper.loop import run_search
+from optuna_sweeper.open_study import check_study
 from optuna_sweeper.settings import SearchSettings
-from optuna_sweeper.storage import open_storage
 from optuna_sweeper.trials import Evaluation
 from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
@@ -138,10 +138,12 @@ class Search(Multirun):
             self.ledger.claims.release(ClaimKey(KEY, self.key))
 
     def open(self, planned: Plan) -> tuple[Sweep, bool]:
-        """Do as `Multirun.open`; also raises ConfigError if the search needs a study whose storage is unusable."""
+        """Do as `Multirun.open`; also raises ConfigError if a needed study is unusable or belongs to another search."""
         if self.is_shared and not ((recorded := self.recorded()) and self.is_finished(recorded)):
+            own = {"subject": recorded.id if recorded else self.ledger.next_id(self.key), "race": None}
+            loader = self.command.composer.loader(self.command.overrides)
             with one_sentence():
-                open_storage(self.settings["storage"]).close()
+                check_study({**self.settings, **own}, self.command.task, loader)
         return super().open(planned)
 
     def is_finished(self, sweep: Sweep) -> bool:
@@ -272,8 +274,6 @@ class Search(Multirun):
                 interruption.stop_raising()
                 return Ending(KILLED, "interrupted", fault)
         return ending
-
-    # --- finalists ---------------------------------------------------------------------------------------------
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
         """Evaluate the finalists without a holdout result; a failure is recorded and does not stop the others."""
