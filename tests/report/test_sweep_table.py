@@ -62,6 +62,14 @@ def test_a_deleted_key_has_no_value() -> None:
     assert sorted(row[1] for row in sweep_table(results, ["ndcg"]).rows) == ["", "200", "300"]
 
 
+@pytest.mark.parametrize(("value", "low"), [("[1, 2]", math.nan), ("1", math.nan), ("1", 0.4)])
+def test_brackets_in_a_setting_are_no_intervals(value: str, low: float) -> None:
+    results = [changed(config(n, 0.5, k=k), measured={"ndcg": {"low": low}}) for n, k in enumerate((value, "3"), 1)]
+    table = sweep_table(results, ["ndcg"])
+    assert value in {row[1] for row in table.rows}
+    assert table.has_intervals == math.isfinite(low)
+
+
 def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> None:
     headline = {"headline": ["recall"], "answer_headline": []}
     typed = [changed(one, settings=headline, overrides=("headline=[recall]",)) for one in RESULTS[:2]]

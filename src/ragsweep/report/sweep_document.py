@@ -79,7 +79,7 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
     together = TOGETHER if has_difference_intervals(table, found.compared) else ""
-    legend = [INTERVALS + together] if has_intervals(table) else []
+    legend = [INTERVALS + together] if table.has_intervals else []
     legend += [TUNED] if found.finals else []
     yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
@@ -88,11 +88,6 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
         metric = found.compared.metric if found.compared else names[0]
         yield notes(Statement("", f"{metric} by {by}:"))
         yield slice_table(table.shown, by, metric, width)
-
-
-def has_intervals(table: SweepTable) -> bool:
-    """Return whether a sweep's table has intervals; with very few independent questions, it has none."""
-    return any("[" in cell for row in table.rows for cell in row)
 
 
 def has_difference_intervals(table: SweepTable, compared: SweepComparison | None) -> bool:

@@ -33,7 +33,7 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 class SweepTable(NamedTuple):
     """A header, rows of strings, the config of each row, the number of omitted configs, and the omitted judged metrics.
 
-    The headers of right-aligned columns begin with ``>``.
+    ``has_intervals`` refers to metrics and differences. The headers of right-aligned columns begin with ``>``.
     """
 
     header: list[str]
@@ -41,6 +41,7 @@ class SweepTable(NamedTuple):
     shown: list[Result]
     hidden: int
     left_out: tuple[str, ...]
+    has_intervals: bool = False
 
     def omissions(self, sweep: str) -> Iterator[str]:
         """Yield lines on omitted rows and metrics, with commands that show them; ``sweep`` is the sweep's reference."""
@@ -163,8 +164,9 @@ def sweep_table(
         if not is_wide():
             break
     columns = [*first, *parameters, *wanted.values(), *ends]
-    left_out = tuple(name for name in metrics if name not in wanted)
-    return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
+    left_out, header = tuple(name for name in metrics if name not in wanted), [one.header for one in columns]
+    has_intervals = any("[" in text for one in (*wanted.values(), *ends[:1]) for text in one.cells)
+    return SweepTable(header, _rows(columns), shown, len(results) - len(shown), left_out, has_intervals)
 
 
 def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:

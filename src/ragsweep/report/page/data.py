@@ -34,7 +34,6 @@ from ragsweep.report.sweep_document import (
     conclusion_statements,
     define,
     has_difference_intervals,
-    has_intervals,
 )
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table, unlabelled_note
@@ -125,7 +124,7 @@ def _configs(view: PageView) -> Iterator[Block]:
     found = view.report.conclusion.comparison
     table = sweep_table(view.results, view.headline, found, view.choice, 10_000, len(view.results))
     header = [name.removeprefix(">") for name in table.header]
-    note = "Values in brackets are 95 % intervals." if has_intervals(table) else ""
+    note = "Values in brackets are 95 % intervals." if table.has_intervals else ""
     if has_difference_intervals(table, view.compared):
         note = f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
     note += f" {TUNED}." if view.report.conclusion.finals else ""
