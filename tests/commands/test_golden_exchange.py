@@ -78,6 +78,12 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
 READ = ("dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl")
 
 
+@pytest.mark.parametrize("command", ["build", "export", "import", "pool", "verify"])
+def test_a_dash_is_refused_as_the_output(command: str) -> None:
+    with pytest.raises(ConfigError, match="out: - does not stand for standard output here; give the name of a file"):
+        golden([command, "out=-"])
+
+
 @pytest.mark.parametrize(
     ("words", "lost"),
     [

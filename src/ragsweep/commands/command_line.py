@@ -45,10 +45,13 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     )
 
 
+NO_OUTPUT = "- means standard output, which is not supported; name a file"
+
+
 def output_file(text: str) -> Path:
     """Return the path of a file to write; raises argparse.ArgumentTypeError for "-", which names no file."""
     if text == "-":
-        raise argparse.ArgumentTypeError("- means standard output, which is not supported; name a file")
+        raise argparse.ArgumentTypeError(NO_OUTPUT)
     return Path(text)
 
 

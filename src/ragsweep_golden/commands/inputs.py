@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.commands.command_line import Parser
+from ragsweep.commands.command_line import NO_OUTPUT, Parser
 from ragsweep.commands.documents import read_documents, show_notes
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, Faults
@@ -98,6 +98,8 @@ def _check_read(command: str, overrides: Sequence[str]) -> None:
 
 
 def _check_shapes(values: Mapping[str, Any]) -> None:
+    if values["out"] == "-":
+        raise ConfigError(f"out: {NO_OUTPUT}")
     for key in _MAPPINGS:
         if not isinstance(given := value_at(values, key), Mapping):
             raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys, as in {key}.KEY=VALUE")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsweep.commands.command_line import Parser, add_path, print_document, usual_metrics
+from ragsweep.commands.command_line import Parser, add_path, output_file, print_document, usual_metrics
 from ragsweep.commands.gate import CRITICAL, marked_questions, read_questions
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
@@ -54,7 +54,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep: an id or a name that ragsweep list prints")
     parser.add_argument("--metric", metavar="M", help="metric of the scores; default: the objective")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="the golden file, for --mini")
-    parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="file for the most informative questions")
+    parser.add_argument("--mini", type=output_file, metavar="OUT.jsonl", help="file for the most informative questions")
     share = f"share of the questions, for --mini; default: {_SHARE}"
     parser.add_argument("--share", type=float, help=share)
     critical = f"ids of questions to keep in the mini set, one per line (default: those with labels.{CRITICAL} true)"
