@@ -79,7 +79,17 @@ def test_output_on_a_full_disk_is_an_error_of_one_line(command: list[str], unbuf
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize(
-    "command", [["--help"], ["--version"], ["lsit"], ["list", "--help"], ["golden", "add", "--help"]]
+    "command",
+    [
+        ["--help"],
+        ["--version"],
+        ["lsit"],
+        ["list", "--help"],
+        ["golden", "add", "--help"],
+        ["run", "--info", "config"],
+        ["run", "--cfg", "job"],
+        ["run", "--help"],
+    ],
 )
 def test_help_on_a_full_disk_or_a_closed_pipe_is_no_traceback(command: list[str]) -> None:
     command = [sys.executable, "-m", "ragsweep", *command]

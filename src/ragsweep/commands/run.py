@@ -1,8 +1,10 @@
 """``ragsweep run``: evaluate one config, or sweep over several."""
 
+import io
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.core.errors import RagsweepError
@@ -65,6 +67,10 @@ def run(arguments: Sequence[str]) -> int:
         options = [word for word in arguments if word not in rest]
         lines = [line for line in command.overrides if not (flags.hydra_help or parse(line).is_sweep_override())]
         with command.secrets.masking(), ignore_closed_pipe():
-            call_hydra([*lines, *options])  # an override after --info would become its value
+            try:
+                with redirect_stdout(io.StringIO()) as shown:  # Hydra prints a traceback if its output is closed
+                    call_hydra([*lines, *options])  # an override after --info would become its value
+            finally:  # --help raises SystemExit
+                print(shown.getvalue(), end="", flush=True)
         return 0
     return sweeping.run(command).status
