@@ -56,6 +56,8 @@ def refusal(overrides: list[str], multirun: bool) -> str:
             ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=null"],
             "hydra.sweeper.n_trials=null: must have a value; omit it for the default",
         ),
+        (["hydra/sweeper=optuna", "hydra.sweeper.storage={a: 1}"], "storage={a: 1}: must be a text, not a mapping"),
+        (["store=[a]"], "store=[a]: must be a mapping, not a list"),
         (["hydra.sweeper.race.margin=.1"], "no race is chosen; add hydra/sweeper/race=betting"),
         (["hydra/sweeper=optuna", "hydra.sweeper.stop.budget.calls=1"], "hydra.sweeper.stop={budget: {calls: VALUE}}"),
         (["hydra/launchr=basic"], 'no key "hydra/launchr"; did you mean "hydra/launcher"? known: hydra/'),

@@ -22,6 +22,13 @@ from ragsweep.sweep.composing.trees import parse
 _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 """Exceptions that Hydra raises for overrides whose type it does not check."""
 
+_FACTS = {
+    "is not Optional$": "must have a value; omit it for the default",
+    "^Cannot convert '(dict|list)' to string": "must be a text, not a mapping or a list; quote a text with brackets",
+    "^Cannot merge DictConfig with ListConfig": "must be a mapping, not a list; set its keys one by one, KEY.KEY=VALUE",
+}
+"""Patterns of OmegaConf's facts about the value of an override -> the explanation."""
+
 _PARTLY = {
     False: "; a key that only some options have must be set in a case:"
     ' \'hydra.sweeper.cases=[["{0}"],["{1}","{2}=..."]]\'',
@@ -98,7 +105,7 @@ def explain(
         return f'{group}: has two options; in the defaults of your config write "override /{group}: OPTION"'
     if text.startswith("Error merging override ") and fault.__cause__:
         fact = str(fault.__cause__).splitlines()[0]
-        fact = "must have a value; omit it for the default" if fact.endswith("is not Optional") else fact
+        fact = next((text for pattern, text in _FACTS.items() if re.search(pattern, fact)), fact)
         return f"{text.removeprefix('Error merging override ')}: {fact}"
     if unknown := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
         return _explain_key(unknown[1], text, overrides, composer, jobs, searching)
