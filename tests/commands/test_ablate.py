@@ -218,6 +218,19 @@ def test_what_is_typed_is_set_in_every_case_or_tried(cwd: Path) -> None:
             prepare(result, typed, None, None)
 
 
+def test_options_on_the_search_path_are_composed_in_every_case(cwd: Path) -> None:
+    (cwd / "more" / "retriever").mkdir(parents=True)
+    option = (config_folder() / "retriever" / "bm25.yaml").read_text("utf-8")
+    (cwd / "more" / "retriever" / "mine.yaml").write_text(option, "utf-8")
+    searched = f"hydra.searchpath=[file://{cwd}/more]"
+    result = recorded(cwd, *write_dataset(cwd))
+    found = prepare(result, ["retriever=mine", "top_k=1,2", searched], ["top_k"], None)
+    assert all("retriever=mine" in case.overrides for case in found.cases)
+    assert found.hydra == (searched,)
+    with pytest.raises(ConfigError, match="retriever=mine: no such option"):
+        prepare(result, ["retriever=mine", "top_k=1,2"], ["top_k"], None)
+
+
 def test_a_default_that_has_moved_is_set_as_it_was(cwd: Path) -> None:
     then = recorded(cwd, *write_dataset(cwd), "top_k=2")
     found = prepare(changed(then, overrides=then.run.overrides[:-1]), [], ["retriever.b"], None)

@@ -143,13 +143,13 @@ def prepare(
             contains a secret, or no change is left.
     """
     refuse_secrets(typed)
-    experiment = experiments(config_dir)
+    hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
+    searched = tuple(line for line in hydra if key_of(line) == "hydra.searchpath")
+    experiment = experiments(config_dir, searched)
     base, given = _base(result.run, experiment), dict[str, list[str]]()
     same = experiment(base).signature == result.run.signature  # before typed overrides, which may change results
-    hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
-    others = [line for line in typed if line not in hydra]
-    for line in sorted(others, key=lambda line: "." in key_of(line)):  # options before their settings
-        key, values = key_of(line), choices(line, config_dir)
+    for line in sorted((one for one in typed if one not in hydra), key=lambda one: "." in key_of(one)):  # options first
+        key, values = key_of(line), choices(line, config_dir, searched)
         if len(values) > 1:
             given[key] = [value.partition("=")[2] for value in values]
         elif values[0].startswith(f"{key}="):
@@ -186,8 +186,10 @@ def prepare(
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, same)
 
 
-def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
+def experiments(config_dir: str | None, searched: tuple[str, ...] = ()) -> Callable[[tuple[str, ...]], Experiment]:
     """Return a function that composes a config from overrides and checks it; all calls share one session.
+
+    ``searched`` contains the override of ``hydra.searchpath``, if any.
 
     The function raises a RagsweepError for a config that cannot run.
     """
@@ -196,7 +198,7 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
 
     def experiment(overrides: tuple[str, ...]) -> Experiment:
         nonlocal session, command
-        command = read_command(overrides, multirun=False, config_dir=config_dir, before=command)
+        command = read_command([*overrides, *searched], multirun=False, config_dir=config_dir, before=command)
         job = compose_jobs(command)[0]
         session = session or open_session(job.config.values, Terminal.current())
         return session.prepare(job)

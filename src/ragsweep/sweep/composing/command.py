@@ -171,12 +171,15 @@ def _option_to_add(line: str, config: DictConfig) -> str:
     return f"add {'-m hydra/sweeper=optuna to search' if is_interval else '-m to sweep'} over them"
 
 
-def choices(line: str, config_dir: str | None = None) -> list[str]:
-    """Expand an override into one override for each swept value. Raises ConfigError if it cannot be expanded."""
+def choices(line: str, config_dir: str | None = None, searched: Sequence[str] = ()) -> list[str]:
+    """Expand an override into one override for each swept value. Raises ConfigError if it cannot be expanded.
+
+    ``searched`` contains the override of ``hydra.searchpath``, if any.
+    """
     check_readable([line])
     composer = Composer(None if config_dir is None else Path(config_dir))
     with one_sentence():
-        return [case.overrides[0] for case in expand([line], options=composer.options([]))]
+        return [case.overrides[0] for case in expand([line], options=composer.options(searched))]
 
 
 def _quoted(line: str) -> str:
