@@ -126,7 +126,7 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     )
     yield ""
     yield (
-        f"| chunks | hours, one worker | hours, {WORKERS} Ray workers | USD, one worker"
+        f"| chunks | hours, one worker | hours, {WORKERS} Ray workers of {prices.cores} cores | USD, one worker"
         f" | {' | '.join(f'USD, {name}' for name, _ in services)} |"
     )
     yield f"|{' --- |' * (len(services) + 4)}"
