@@ -320,6 +320,17 @@ print(tracker.open_sweep("cold", {}))
 """
 
 
+def test_a_moved_database_is_reported_with_its_old_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    for folder, messages in ((old, 0), (old, 0), (new, 1)):
+        if folder is new:
+            old.rename(new)
+        record(Mlflow(f"sqlite:///{folder / 'mlflow.db'}"))
+        reported = [one for one in caplog.messages if f"still has its files in {old / 'mlruns'}, not in" in one]
+        assert len(reported) == messages
+
+
 @pytest.mark.nightly
 def test_processes_starting_at_once_on_nothing_all_record(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/mlflow.db"

@@ -27,6 +27,7 @@ from ragsweep.parts.tracking.database import (
     create_tables,
     database_path,
     is_server,
+    local_folder,
     mask_uri,
     mlflow_command,
     use_write_ahead_log,
@@ -35,6 +36,8 @@ from ragsweep.parts.tracking.database import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
+
+_log = logging.getLogger(__name__)
 
 WAY_OUT = f"check that the database is writable, correct {ADDRESS}, or evaluate with tracking=none"
 CHECK_SECONDS = 5.0
@@ -150,11 +153,12 @@ class Connection:
         if name in ids:
             return ids[name]
         experiment = self.client.get_experiment_by_name(name)
+        beside = path.parent / "mlruns" if (path := database_path(self.uri)) else None
         if experiment is None:
-            path = database_path(self.uri)
-            place = (path.parent / "mlruns").as_uri() if path else None
             try:
-                made = self.client.create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
+                made = self.client.create_experiment(
+                    name, beside.as_uri() if beside else None, dict([runs.EXPERIMENT_KIND])
+                )
                 return ids.setdefault(name, str(made))
             except MlflowException:  # perhaps because another process has created it
                 if (experiment := self.client.get_experiment_by_name(name)) is None:
@@ -164,6 +168,13 @@ class Connection:
             raise TrackingError(
                 f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; restore it with `{place} experiments '
                 f"restore -x {experiment.experiment_id}`, or choose another with tracking.experiment or --experiment"
+            )
+        folder = local_folder(str(experiment.artifact_location))
+        if beside and folder and runs.EXPERIMENT_KIND[0] in experiment.tags and folder.resolve() != beside.resolve():
+            _log.warning(
+                'MLflow\'s database was moved: the experiment "%s" still has its files in %s, not in %s;'
+                " move the database back, or start another experiment with tracking.experiment=NAME",
+                *(name, folder, beside),
             )
         return ids.setdefault(name, str(experiment.experiment_id))
 
