@@ -193,12 +193,13 @@ class _Parts:
     def _combinations(self, part: Part) -> float:
         """Return how many nodes a part may have: the product of its weight and the weights of the slots below it.
 
-        A slot is a stage and a leg; its weight is the sum of the weights of its parts.
+        The number is at least that of the known nodes, because one config may have several. A slot is a stage and a
+        leg; its weight is the sum of the weights of its parts.
         """
         below = walk(self.nodes[part].values())
         slots = {(node.stage, node.label) for node in below if node.stage != SOURCE and _part(node) != part}
         seen = (sum(self.weights.get(one, 1.0) for one in self.slots[slot]) for slot in slots)
-        return self.weights.get(part, 1.0) * math.prod(seen)
+        return max(self.weights.get(part, 1.0) * math.prod(seen), len(self.nodes[part]))
 
 
 def _nodes(experiment: Experiment) -> Iterable[Node]:
