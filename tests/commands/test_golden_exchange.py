@@ -80,7 +80,7 @@ READ = ("dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.j
 
 @pytest.mark.parametrize("command", ["build", "export", "import", "pool", "verify"])
 def test_a_dash_is_refused_as_the_output(command: str) -> None:
-    with pytest.raises(ConfigError, match="out: - does not stand for standard output here; give the name of a file"):
+    with pytest.raises(ConfigError, match="out: - means standard output, which is not supported; name a file"):
         golden([command, "out=-"])
 
 

@@ -96,7 +96,7 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     cases = {
         "cccc: has a different golden set": ["aaaa", "cccc"],
         "specify the file with --golden": ["aaaa", *mini],
-        "- does not stand for standard output": ["aaaa", "--mini", "-", "--golden", str(golden)],
+        "- means standard output, which is not supported": ["aaaa", "--mini", "-", "--golden", str(golden)],
         "--share needs --mini": ["aaaa", "--share", ".3"],
         "--critical needs --mini": ["aaaa", "--critical", str(golden)],
         "--golden needs --mini": ["aaaa", "--golden", str(golden)],
