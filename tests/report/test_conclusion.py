@@ -60,7 +60,7 @@ def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline(
     assert found == {"config": "a", "probability_better": against.probability, "expected_gain": against.gain,
                      "lost_if_wrong": against.lost}  # fmt: skip
     assert f"{against.gain:.3f}"[1:] in numbers(sentence(decision))
-    assert likelihood(against.probability) in sentence(decision)
+    assert f"{likelihood(against.probability)} posterior probability" in sentence(decision)  # of one pair
     assert any("shown better b" in line for line in evidence(decision))
 
 
@@ -235,7 +235,7 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     against = compared(decision).choice.baseline
     assert (decision.kind, decision.chosen) == ("open", "b")
     assert 0.5 < against.probability < 0.9
-    assert likelihood(against.probability) in sentence(decision)
+    assert f"{likelihood(against.probability)} posterior probability" in sentence(decision)  # of one pair
     needed = [line for line in evidence(decision) if "takes about" in line]
     assert [int(numbers(line.replace(",", ""))[-1]) > 60 for line in needed] == [True]
 

@@ -174,7 +174,7 @@ def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
     lost = lost if found.probability < SURE else ""
     if not (verdict.differences.by_labels or verdict.adaptive):
         gain += f" on new questions ({lead(verdict, measured)} measured)"
-    return f"better with {likelihood(found.probability)} probability, expected gain {gain}{lost}"
+    return f"better with {likelihood(found.probability)} posterior probability, expected gain {gain}{lost}"
 
 
 def _cheaper(verdict: SweepComparison, best: Against) -> Statement:

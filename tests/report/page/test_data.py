@@ -448,7 +448,7 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     assert "#2" in text["text"]
     assert picture["kind"] == "charts"
     told = [section_of(some, "differences")[0]["text"] for some in (grid(GAINS), results, results[::2])]
-    assert ["a probability compares only two" in text for text in told] == [True, False, False]
+    assert ["a posterior probability compares only two" in text for text in told] == [True, False, False]
 
 
 def test_the_page_does_not_state_that_an_objective_decided_that_another_metric_replaces() -> None:

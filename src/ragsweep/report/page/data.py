@@ -155,7 +155,7 @@ def _differences(view: PageView) -> Iterator[Block]:
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
     rival = found.choice.runner_up  # a high probability may seem to contradict the note
     if rival and math.isfinite(rival.probability) and len(kept) > 1 and len(found.matrix.configs) > 2:
-        text += " All configs are compared with each other at once, whereas a probability compares only two."
+        text += " All pairs are compared simultaneously, whereas a posterior probability compares only two configs."
     yield notes(Statement("", text, {"configs": kept}))
     note = (
         "Bars are simultaneous 95 % intervals. Filled points may be the best config; for hollow points,"
