@@ -174,10 +174,25 @@ def test_a_difference_that_is_detectable_between_two_configs_alone_is_stated() -
         verdict = compared([one_metric(f"#{n} k={n}", scores) for n, scores in enumerate(draws)])
         (one,), power = detectable(verdict), verdict.power
         assert np.isnan(power.typical)
-        assert (" between two. Smaller ones are often missed." in one.text) == (not np.isnan(power.alone))
+        assert (" between two. Smaller ones are often missed" in one.text) == (not np.isnan(power.alone))
         assert np.isnan(power.alone) or f"one of {size(verdict, power.alone)} between two" in one.text
         return one.text
 
     nothing = "With 10 questions, no simulated difference is detected with 80 % power among 6 configs"
     assert [stated(seed).startswith(nothing) for seed in (3, 16)] == [True, True]
     assert [stated(seed).endswith("6 configs.") for seed in (16, 3)] == [True, False]
+
+
+def test_a_measured_gain_below_the_detectable_difference_is_stated_unless_it_is_shown() -> None:
+    below = {}
+    for gain in (-0.004, 0.004, 0.03, 0.3):
+        verdict = compared([one_metric("a", noisy(0.4)), one_metric("b", noisy(0.4) + gain + noisy(0))])
+        measured = abs(float(verdict.means[0] - verdict.means[1]))
+        assert (measured < verdict.power.alone) == (gain < 0.3)
+        (one,), rival = detectable(verdict), {"a": "b", "b": "a"}[verdict.matrix.configs[verdict.choice.row]]
+        clause = f"; the measured gain of {size(verdict, measured)} over {rival} is smaller."
+        assert ("measured" in one.text) == one.text.endswith(clause)
+        below[gain] = one.text.endswith(clause)
+        power = replace(verdict.power, typical=measured / 2, alone=measured / 3)
+        assert "measured" not in next(detectable(replace(verdict, power=power))).text
+    assert below == {-0.004: True, 0.004: True, 0.03: False, 0.3: False}

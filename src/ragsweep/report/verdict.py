@@ -93,9 +93,19 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
     between = f", and one of {alone} between two" if alone else ""
     among = f" among {configs:,} configs{between}" if configs > 2 else ""
     what = f"a true difference of {least}" if least else "no simulated difference"
-    smaller = " Smaller ones are often missed." if least or alone else ""
+    smaller = f" Smaller ones are often missed{_undetected(verdict)}." if least or alone else ""
     text = f"With {power.questions:,} questions{clusters}, {what} is detected with 80 % power{among}.{smaller}"
     yield Statement("", text, {"detectable": plain_size(verdict, power.typical), "questions": power.questions})
+
+
+def _undetected(verdict: SweepComparison) -> str:
+    """Return a clause if the choice's measured gain is below the detectable differences and not shown, else ""."""
+    choice, power = verdict.choice, verdict.power
+    if choice.row is None or choice.runner_up is None or not verdict.may_be_best[choice.runner_up.row]:
+        return ""
+    gain, other = float(verdict.ranked[choice.row] - verdict.ranked[choice.runner_up.row]), choice.runner_up.row
+    is_smaller = ROUNDING < gain < np.nanmin([power.typical, power.alone])
+    return f"; the measured gain of {lead(verdict, gain)} over {name(verdict, other)} is smaller" if is_smaller else ""
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
