@@ -68,8 +68,31 @@ def test_the_measured_gain_stands_beside_the_expected_one() -> None:
     decision = decide(one_metric("a", BASE), one_metric("b", EQUAL_MEAN))
     expected, measured = compared(decision).choice.runner_up.gain, abs(BASE.mean() - EQUAL_MEAN.mean())
     assert expected < measured - 0.001  # means are shrunk towards each other
-    shown = re.findall(r"expected gain (\S+) on new questions \((\S+) measured\)", sentence(decision))
-    assert shown == [(f"{expected:.3f}"[1:], f"{measured:.3f}"[1:])]
+    shown = re.findall(r"expected gain (\S+) on new questions \((\S+) measured(.*?)\)", sentence(decision))
+    assert shown == [(f"{expected:.3f}"[1:], f"{measured:.3f}"[1:], ", inflated by choosing the best")]
+    nested = replace(compared(decision), rises_with=("top_k",))  # no score falls with top_k, so the best is known
+    assert "inflated" not in sentence(conclude(nested))
+
+
+def test_the_cause_of_a_lower_expected_gain_is_stated_once_if_the_highest_mean_was_chosen() -> None:
+    def causes(loss: float | None, baseline: str | None, scores: dict[str, np.ndarray]) -> tuple[str | None, int, int]:
+        config = {"recommend": {"margin": None, "loss": loss}}
+        tokens = {"b": 900.0}
+        made = [one_metric(key, one, config=config, context_tokens=tokens.get(key, 9.0)) for key, one in scores.items()]
+        text = sentence(decision := decide(*made, baseline=baseline))
+        return decision.chosen, text.count("expected gain"), text.count("inflated by choosing the best")
+
+    means = {"a": BASE, "b": EQUAL_MEAN + 0.05, "c": noisy(0.43, seed=7), "d": noisy(0.3, seed=8)}
+    assert causes(None, "d", means) == ("b", 2, 1)
+    assert causes(None, None, means) == ("b", 1, 1)
+    means["d"] = noisy(0.38, seed=8)
+    assert causes(None, None, means) == ("b", 1, 0)  # the gains differ in the fourth decimal
+    assert causes(0.2, "d", means) == ("c", 2, 0)  # the cheaper c has a lower mean
+    rng = np.random.default_rng(27)
+    shared = rng.normal(0.6, 0.25, 60)
+    spreads = {"a": (0, 0.02), "b": (0.03, 0.02), "c": (0.05, 0.02), "d": (0.05, 0.4)}
+    drawn = {name: shared + rng.normal(*spread, 60) for name, spread in spreads.items()}
+    assert causes(None, None, drawn) == ("c", 1, 0)  # the expected gain is larger
 
 
 def test_questions_about_few_documents_are_counted_where_nothing_can_be_shown() -> None:

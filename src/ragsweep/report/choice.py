@@ -164,8 +164,8 @@ def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
 
     If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, format the
     gain that is expected on new questions (a difference of shrunk means) and the measured gain, which is in the table.
-    The measured gain is omitted if labels correct the means, which are then not shrunk, or if the questions guided a
-    search.
+    The first sentence names the cause of a larger measured gain, selection bias. The measured gain is omitted if labels
+    correct the means, which are then not shrunk, or if the questions guided a search.
     """
     gain, measured = lead(verdict, found.gain), float(verdict.ranked[row] - verdict.ranked[found.row])
     if math.isnan(found.probability):
@@ -173,7 +173,11 @@ def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
     lost = f"; if it is in fact worse, then by {deficit(verdict, found.lost)} on average"
     lost = lost if found.probability < SURE else ""
     if not (verdict.differences.by_labels or verdict.adaptive):
-        gain += f" on new questions ({lead(verdict, measured)} measured)"
+        is_first = found is (verdict.choice.baseline or verdict.choice.runner_up)
+        is_selected = row == verdict.selection_bias.winner and not verdict.rises_with
+        is_inflated = is_first and is_selected and gain != lead(verdict, measured)
+        why = ", inflated by choosing the best" if is_inflated and found.gain < measured else ""
+        gain += f" on new questions ({lead(verdict, measured)} measured{why})"
     return f"better with {likelihood(found.probability)} posterior probability, expected gain {gain}{lost}"
 
 
