@@ -76,18 +76,22 @@ def test_coverage_just_below_the_required_one_is_not_rounded_up_to_it() -> None:
 
 
 def test_note_states_the_denominator_and_what_was_left_out() -> None:
-    assert (
-        evidence_note(FACTS) == "1,100 of 1,500 questions have evidence (recall and nDCG need it); 7 left out: no label"
-    )
-    assert evidence_note(replace(FACTS, questions=3, with_evidence=3, left_out={})) == "3 of 3 questions have evidence"
+    some = "1,100 of 1,500 questions have evidence (for recall, nDCG)"
+    assert evidence_note(FACTS) == f"{some}, 400 no answer (for refusals); 7 left out: no label"
+    assert evidence_note(replace(FACTS, unanswerable=0)) == f"{some}; 7 left out: no label"
+    every = replace(FACTS, questions=3, with_evidence=3, unanswerable=0, left_out={})
+    assert evidence_note(every) == "3 of 3 questions have evidence"
 
 
 def test_note_on_different_golden_sets_states_only_what_is_true_for_all() -> None:
     assert evidence_note(FACTS, FACTS) == evidence_note(FACTS)
     fewer = replace(FACTS, questions=20, with_evidence=18, left_out={"no label": 7, "beyond dataset.limit=20": 1480})
     more = replace(fewer, questions=40, with_evidence=37, left_out={"no label": 7, "beyond dataset.limit=40": 1460})
-    said = evidence_note(more, fewer)
-    assert said == "18 to 37 of 20 to 40 questions have evidence (recall and nDCG need it); 7 left out: no label"
+    said = evidence_note(replace(more, unanswerable=3), replace(fewer, unanswerable=0))
+    assert said == (
+        "18 to 37 of 20 to 40 questions have evidence (for recall, nDCG),"
+        " 0 to 3 no answer (for refusals); 7 left out: no label"
+    )
 
 
 def test_heading_has_the_names_of_all_datasets_and_their_common_notes() -> None:

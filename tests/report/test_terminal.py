@@ -195,8 +195,9 @@ def test_drawn_and_computed_numbers_have_three_digits(terminal: Terminal, stream
     terminal.finished(drawn, 0, 2, ["mrr"])
     terminal.failed(Failure(drawn.name, (), {}, "no luck"), 1, 2)
     show_result(terminal, drawn, ["mrr"])
-    assert stream.getvalue().count("alpha=0.3 k1=1.29 ") == 3
+    assert stream.getvalue().count("alpha=0.3 k1=1.29") == 3
     assert "0000000" not in stream.getvalue()
+    assert "1.294" not in stream.getvalue()
 
 
 def test_job_lines_say_which_of_how_many(terminal: Terminal, stream: io.StringIO) -> None:

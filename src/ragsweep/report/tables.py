@@ -120,7 +120,7 @@ def moment(at: float) -> str:
 
 
 def evidence_note(*datasets: DatasetFacts) -> str:
-    """Describe how many questions have evidence, and how many were left out for each reason.
+    """Describe how many questions have evidence, are unanswerable, and were left out for each reason.
 
     Counts that differ between the datasets are given as ranges; differing counts of left-out questions are omitted.
     """
@@ -131,9 +131,11 @@ def evidence_note(*datasets: DatasetFacts) -> str:
         if all(one.left_out.get(reason) == count for one in rest)
     )
     questions = counts_range(one.questions for one in datasets)
-    needed = " (recall and nDCG need it)" if any(one.with_evidence < one.questions for one in datasets) else ""
+    needed = " (for recall, nDCG)" if any(one.with_evidence < one.questions for one in datasets) else ""
     having = counts_range(one.with_evidence for one in datasets)
-    return f"{having} of {questions} questions have evidence{needed}{left_out}"
+    unanswerable = counts_range(one.unanswerable for one in datasets)
+    without = f", {unanswerable} no answer (for refusals)" if unanswerable != "0" else ""
+    return f"{having} of {questions} questions have evidence{needed}{without}{left_out}"
 
 
 def counts_range(counts: Iterable[int]) -> str:
