@@ -14,6 +14,7 @@ from ragsweep.report.naming import short
 from ragsweep.report.page.charts import quality_against
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, effect, effects, swept_within
+from ragsweep.report.page.view import PageView
 from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import TOGETHER, description_document, sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
@@ -449,6 +450,14 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     assert picture["kind"] == "charts"
     told = [section_of(some, "differences")[0]["text"] for some in (grid(GAINS), results, results[::2])]
     assert ["a posterior probability compares only two" in text for text in told] == [True, False, False]
+
+
+def test_on_the_page_the_config_with_the_best_mean_is_called_so() -> None:
+    """The JSON key ``result.best`` has the config with the best expected mean instead."""
+    view = PageView(source(grid(GAINS)))
+    means = {one.name: one.summaries.metrics["ndcg"].value for one in view.results}
+    assert [name for name in means if "best" in view.roles.get(name, "")] == [max(means, key=lambda name: means[name])]
+    assert all(role.endswith("best mean") for role in view.roles.values() if "best" in role)
 
 
 def test_the_page_does_not_state_that_an_objective_decided_that_another_metric_replaces() -> None:

@@ -41,7 +41,7 @@ from ragsweep.stats.comparable import is_complete
 from ragsweep.stats.comparison import SweepComparison
 
 Marks = Mapping[str, str]
-"""Name of a config -> its roles: "choice", "baseline, best"."""
+"""Name of a config -> its roles: "choice", "baseline, best mean"."""
 
 MOST_INTERVALS = 60
 """Maximum number of configs for which a scatter shows every interval."""

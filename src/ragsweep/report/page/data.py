@@ -206,7 +206,7 @@ def _history(view: PageView) -> Iterator[Block]:
         " Everything but the questions may have changed, and the best of several means is biased upwards."
     )
     yield chart(charts.history(past, view.metric), note)
-    header = ["sweep", "when", "swept", ">configs", "best", f">{view.metric}"]
+    header = ["sweep", "when", "swept", ">configs", "best mean", f">{view.metric}"]
     rows = [
         [one.reference, moment(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]
         for one in past[::-1]

@@ -48,21 +48,21 @@ class PageView:
         self.funnels: dict[str, Funnel] = {name: one for name, one in funnels.items() if one}
 
     def _roles(self) -> dict[str, str]:
-        """Map each config that has roles (choice, baseline, best) to these roles, joined by commas."""
+        """Map each config that has roles (choice, baseline, best mean) to these roles, joined by commas."""
         if not self.compared:
             return {}
         names, declared = self.compared.matrix.configs, self.compared.baseline
         baseline = None if declared is None else names[declared]
         best = names[self.compared.selection_bias.winner]
         roles: dict[str, str] = {}
-        for role, name in (("choice", self.choice), ("baseline", baseline), ("best", best)):
+        for role, name in (("choice", self.choice), ("baseline", baseline), ("best mean", best)):
             if name in self.settings:
                 roles[name] = f"{roles[name]}, {role}" if name in roles else role
         return roles
 
     def _chosen(self) -> list[Result]:
         """Return up to `SIDE_BY_SIDE` configs: the baseline, the choice, the best, then the others, best first."""
-        ranks = {"baseline": 0, "choice": 1, "best": 2}
+        ranks = {"baseline": 0, "choice": 1, "best mean": 2}
         marked = sorted(
             (one for one in self.best_first if one.name in self.roles),
             key=lambda one: min(ranks[role] for role in self.roles[one.name].split(", ")),
