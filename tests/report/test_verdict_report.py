@@ -1,7 +1,9 @@
 """The verdict as files: tables, a page, a picture."""
 
 import json
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,3 +198,16 @@ def test_a_measured_gain_below_the_detectable_difference_is_stated_unless_it_is_
         power = replace(verdict.power, typical=measured / 2, alone=measured / 3)
         assert "measured" not in next(detectable(replace(verdict, power=power))).text
     assert below == {-0.004: True, 0.004: True, 0.03: False, 0.3: False}
+
+
+def test_questions_with_a_score_of_0_in_every_config_are_counted() -> None:
+    def counts(shift: float = 0.0, **changes: Any) -> list[str]:
+        low, high = (np.clip(noisy(0.1, seed=seed), 0.01, 1) + shift for seed in (0, 3))
+        low[:20] = shift
+        high[:20], high[10:15] = shift, shift + 0.3
+        results = [one_metric("a", low, **changes), one_metric("b", high, **changes)]
+        (one,) = detectable(compared(results))
+        return re.findall(r" \((\d+) score 0 in every config\)", one.text)
+
+    assert counts() == ["15"]
+    assert [counts(direction=False), counts(unit="points"), counts(0.1)] == [[], [], []]

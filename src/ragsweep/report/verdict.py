@@ -84,7 +84,10 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the smallest difference that is detected with 80 % power; nothing if the power is unknown."""
+    """Yield a sentence on the smallest difference that is detected with 80 % power; nothing if the power is unknown.
+
+    If 0 is the lowest score of a metric without a unit, the questions with a score of 0 in every config are counted.
+    """
     power, configs = verdict.power, len(verdict.matrix.configs)
     if power.note:
         return
@@ -94,7 +97,10 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
     among = f" among {configs:,} configs{between}" if configs > 2 else ""
     what = f"a true difference of {least}" if least else "no simulated difference"
     smaller = f" Smaller ones are often missed{_undetected(verdict)}." if least or alone else ""
-    text = f"With {power.questions:,} questions{clusters}, {what} is detected with 80 % power{among}.{smaller}"
+    matrix, zeros = verdict.matrix, int((verdict.matrix.values == 0).all(axis=0).sum())
+    has_floor = matrix.higher_is_better and not verdict.unit and matrix.values.min() == 0
+    scores = f" ({zeros:,} score 0 in every config)" if has_floor and zeros else ""
+    text = f"With {power.questions:,} questions{scores}{clusters}, {what} is detected with 80 % power{among}.{smaller}"
     yield Statement("", text, {"detectable": plain_size(verdict, power.typical), "questions": power.questions})
 
 
