@@ -79,6 +79,10 @@ def _identity(space: Space, directions: Sequence[str], subject: str) -> dict[str
     return {"space": space.description(), "direction": list(directions), "subject": subject}
 
 
+def _listed(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
 def _check_identity(name: str, attributes: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Raise HydraException if the attributes of study ``name`` have another format or identity."""
     if (version := attributes.get(_FORMAT, 1)) != FORMAT:
@@ -91,10 +95,10 @@ def _check_identity(name: str, attributes: Mapping[str, Any], identity: Mapping[
     if differing := [key for key in identity if known.get(key) != identity[key]]:
         before, now = known.get("space", []), identity["space"]
         names = sorted({one[0] for one in [*before, *now] if one not in before or one not in now})
-        whats = [f": {', '.join(names)}" if key == "space" else f" than {known.get(key)}" for key in differing]
-        what = " and ".join(f"another {key}{what}" for key, what in zip(differing, whats, strict=True))
+        space = f"another space: {', '.join(names)}" if names else "its parameters in another order"
+        theirs = [space if key == "space" else f"the {key} {_listed(known.get(key))}" for key in differing]
         raise HydraException(
-            f'hydra.sweeper.study_name: study "{name}" belongs to another search (with {what});'
+            f'hydra.sweeper.study_name: study "{name}" belongs to another search (with {" and ".join(theirs)});'
             " use another name, or repeat the command of that search"
         )
 

@@ -145,6 +145,17 @@ def test_a_system_that_returns_no_contexts_has_answers_but_no_scores_of_retrieva
     assert "returned no contexts for 4 questions" in " ".join(shown.split())
 
 
+def test_a_failed_call_of_a_system_without_contexts_stays_a_failure(folder: Path) -> None:
+    fault = "    if question.startswith(START):\n        raise ValueError\n".replace(
+        "START", repr(GOLDEN[0]["question"])
+    )
+    (folder / "animals.py").write_text(f"def ask(question):\n{fault}    return 'It purrs.'\n")
+    _, shown = run(folder, *ANIMALS, "~metrics.semantic_similarity", "chunker=none", "coverage=0")
+    recall = recorded(folder).summaries.metrics["context_recall"]
+    assert (recall.n_failed, recall.reasons["no contexts returned"]) == (1, 1)
+    assert "returned no contexts for 3 questions" in " ".join(shown.split())
+
+
 @pytest.mark.nightly
 def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder: Path) -> None:
     copied = {"_id": "cats", "text": GOLDEN[0]["question"]}

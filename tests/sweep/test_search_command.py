@@ -179,7 +179,7 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
 def test_a_named_study_of_another_search_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
     named = ["tracking=none", "hydra.sweeper.study_name=mine", "hydra.sweeper.n_trials=1"]
     typed = ["run", *SMALL, *write_dataset(tmp_path), "retriever=bm25", *named]
-    others = {"another space: top_k": [*typed, "top_k=range(1,4)"], "another subject than": [*typed, "objective=mrr"]}
+    others = {"another space: top_k": [*typed, "top_k=range(1,4)"], "the subject ": [*typed, "objective=mrr"]}
     done = in_one_process({"first": typed, **others, "rerun": [*typed, "rerun=true"]}, tmp_path)
     assert [status for status, _ in done.values()] == [0, 2, 2, 2], done
     for what in others:

@@ -53,12 +53,12 @@ def test_a_typed_number_of_finalists_does_not_change_the_space(typed: list[str],
     assert bound(*space, "finalists=3").stages == bound(*space).stages
 
 
-@pytest.mark.nightly
 def test_two_nodes_of_one_part_in_a_config_are_both_counted(typed: list[str]) -> None:
     found = bound(*typed, "retriever=vector", "embedder=hashing", "top_k=range(1,9)", "hydra.sweeper.n_trials=8")
     assert distinct(found, "latency") == (2,)  # of embedding the queries, and of retrieval
 
 
+@pytest.mark.nightly
 def test_no_stage_has_more_than_one_node_a_trial(typed: list[str]) -> None:
     found = bound(*typed, "chunker.size=range(200,900,10)", "hydra.sweeper.n_trials=9")
     assert distinct(found, "chunk", "embed", "context") == (9, 9, 9)

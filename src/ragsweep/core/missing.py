@@ -71,7 +71,7 @@ INAPPLICABLE = frozenset({
     NO_COUNT, EXACT, NO_ANSWERS, NO_CONTEXTS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE,
     NOT_SAMPLED,
 })  # fmt: skip
-"""Reasons that depend neither on the retrieved chunks nor on the answer.
+"""Reasons that depend neither on the ranking of chunks nor on the answer.
 
 The question or the config lacks something that the metric requires.
 """

@@ -110,7 +110,7 @@ class Evaluator:
             tabulate_results(view, table, scores, names, is_lost),
             missing_reasons(reasons, len(table.questions)),
             collect_steps(view),
-            self._traced(experiment, view, stages).without(is_lost | failures.contextless),
+            self._traced(experiment, view, stages).without(is_lost | bool(failures.contextless)),
             repeated.repetitions,
         )
         artifacts = Artifacts(

@@ -34,7 +34,7 @@ def result_warnings(
     experiment: Experiment,
     views: Sequence[EvaluationView],
     lost: Mapping[str, NDArray[np.int64]],
-    contextless: bool = False,
+    contextless: int = 0,
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
@@ -42,7 +42,7 @@ def result_warnings(
     ``contextless`` is as in `Failures`.
     """
     if located := experiment.graph.located:
-        yield from _context_warnings(executor.get(located), contextless, len(views[0].questions))
+        yield from _context_warnings(executor.get(located), contextless)
     for node in experiment.graph.embeddings:
         embeddings: Embeddings = executor.get(node)
         if (share := cut_share(embeddings)) >= CUT_WARNING:
@@ -77,10 +77,10 @@ def result_warnings(
         )
 
 
-def _context_warnings(aligned: AlignedContext, contextless: bool, questions: int) -> Iterator[str]:
+def _context_warnings(aligned: AlignedContext, contextless: int) -> Iterator[str]:
     if contextless:
         yield (
-            f"the system returned no contexts for {counted(questions, 'question')}, so metrics of retrieval have no"
+            f"the system returned no contexts for {counted(contextless, 'question')}, so metrics of retrieval have no"
             " scores; if it retrieves, set system.contexts or system.ids to the path of its contexts, or make its"
             " function return contexts or ids"
         )

@@ -112,7 +112,7 @@ class Failures(NamedTuple):
     upstream: NDArray[np.str_]  # failure of the route, query, search or external system; no result follows
     answer: NDArray[np.str_]  # failure of the answer
     probed: NDArray[np.bool_]  # whether the question's latency is measured
-    contextless: bool = False  # whether an external system answered, but returned no context for any question
+    contextless: int = 0  # number of questions that an external system answered, if it returned no context for any
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
@@ -125,10 +125,11 @@ class Failures(NamedTuple):
         Scores that are missing because the metric does not apply keep their reason. A metric of answers never applies
         to a system that only searches, even if a search failed. If the latency of a probed question is missing, the
         reason is the upstream failure or, if there is none, the failure of the answer. A metric of rankings has no
-        value if the system is ``contextless``.
+        value if ``contextless`` is above 0.
         """
         if self.contextless and metric.needs and {*metric.needs} <= OF_RANKINGS | {"passages"}:
-            reasons = np.where(np.isin(scores.reasons, list(INAPPLICABLE)), scores.reasons, NO_CONTEXTS)
+            why = np.where(self.upstream != "", self.upstream, NO_CONTEXTS)
+            reasons = np.where(np.isin(scores.reasons, list(INAPPLICABLE)), scores.reasons, why)
             return score_where(np.zeros(len(reasons), dtype=bool), scores.values, reasons)
         if not self.unanswered.any():
             return scores
@@ -156,7 +157,7 @@ def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, 
         for n in np.flatnonzero(found.failed).tolist():
             searched[n] = executor.failure(node, table.texts[n]).reason
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
-    contextless = bool(graph.located) and "" in answers and not view.rankings.lengths.any()
+    contextless = answers.count("") if graph.located and not view.rankings.lengths.any() else 0
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # a system without answers
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
     responses = [reason if graph.located and reason != UNREADABLE else "" for reason in answers]

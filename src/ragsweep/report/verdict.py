@@ -109,6 +109,8 @@ def _undetected(verdict: SweepComparison) -> str:
     choice, power = verdict.choice, verdict.power
     if choice.row is None or choice.runner_up is None or not verdict.may_be_best[choice.runner_up.row]:
         return ""
+    if verdict.differences.by_labels:  # labels correct the means, but not the detectable differences
+        return ""
     gain, other = float(verdict.ranked[choice.row] - verdict.ranked[choice.runner_up.row]), choice.runner_up.row
     is_smaller = ROUNDING < gain < np.nanmin([power.typical, power.alone])
     return f"; the measured gain of {lead(verdict, gain)} over {name(verdict, other)} is smaller" if is_smaller else ""
