@@ -114,5 +114,5 @@ def test_config_without_its_documents_is_refused_by_its_key(cwd: Path) -> None:
     (cwd / "corpus.jsonl").write_text('{"_id": "d1", "text": "It rains."}\n{"_id": "d2", "text": "It rains on."}\n')
     settings = ["dataset=beir", "dataset.path=.", "dataset.exclude_self=true", "retriever=bm25", "name=mine"]
     assert call(cwd, RUN, *settings, "tracking=none", "targets=none").returncode == 0
-    with pytest.raises(InputError, match=r"dataset\.exclude_self=true: it was evaluated without"):
+    with pytest.raises(InputError, match=r"dataset\.exclude_self=true: the config was evaluated without"):
         ship(["mine", "--name", "m", "--uri", f"sqlite:///{cwd}/mlflow.db"])
