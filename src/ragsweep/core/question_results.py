@@ -157,7 +157,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return iter(self.columns)
 
     def __len__(self) -> int:
-        """Return the number of columns of single values; ``rows`` is the number of questions."""
+        """Return the number of ``columns``; ``rows`` is the number of questions."""
         return len(self.columns)
 
     @property

@@ -159,7 +159,7 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
     """Return a mapping of unusable labels to (reason under which the label is counted, fault).
 
-    The labels are checked document by document, because ``resolve`` caches only the latest documents.
+    The labels are checked document by document, because ``resolve`` caches only recently used documents.
     """
     labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
     unusable = {}

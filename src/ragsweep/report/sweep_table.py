@@ -123,12 +123,12 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if possible.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
-    have a row. A metric that applies to no question has a column only if it decides, is judged, has a target or is in
-    an overridden ``headline``. If the table is too wide, headings of metrics, and of differences in the objective, are
-    shortened. Then intervals, and then whole columns of metrics, are omitted from the last metric to the first, except
-    for the objectives and the deciding metric. Columns about answers are omitted late, and columns of judged metrics
-    and of an overridden ``headline`` last. If the table is still too wide, one column with the configs' labels replaces
-    the columns of parameters, and metrics are omitted only where this column leaves them no room.
+    have a row. A metric that applies to no question has a column only if it is the deciding metric, is judged, has a
+    target or is in an overridden ``headline``. If the table is too wide, headings of metrics, and of differences in the
+    objective, are shortened. Then intervals, and then whole columns of metrics, are omitted, except for the objectives
+    and the deciding metric: from the last metric to the first, but metrics of answers after others, and judged metrics
+    and those of an overridden ``headline`` last. If the table is still too wide, one column with the configs' labels
+    replaces the columns of parameters, and metrics are omitted only where this column leaves them no room.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

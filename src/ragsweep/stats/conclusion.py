@@ -151,7 +151,7 @@ class PairCorrection(NamedTuple):
 class PairMetric:
     """The comparison of a pair by one metric: the baseline is row 0 of ``matrix`` and the candidate is row 1.
 
-    ``p_holm`` is the p-value of the randomisation test, corrected for all compared metrics.
+    ``p_holm`` is the p-value of the randomisation test, with Holm's correction for the number of compared metrics.
     """
 
     comparison: PairComparison

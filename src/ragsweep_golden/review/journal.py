@@ -175,9 +175,9 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return a copy of an entry after a judgement of its question: rejected, or gold with any corrections.
+    """Return a copy of an entry with a judgement applied: it becomes rejected, or gold with the corrections made.
 
-    Keywords that only the answer before a correction contains are dropped.
+    Keywords that occur in the original answer but not in the corrected one are dropped.
     """
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:

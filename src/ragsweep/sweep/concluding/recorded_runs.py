@@ -1,4 +1,4 @@
-"""Find recorded results, sweeps and baselines by an id, a prefix of it, a given name, or ``SWEEP#NUMBER``."""
+"""Find recorded results, sweeps and baselines by id, prefix of an id, user-defined name, or ``SWEEP#NUMBER``."""
 
 import re
 import shlex

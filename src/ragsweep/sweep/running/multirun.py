@@ -292,7 +292,7 @@ def _known(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:
-    """Return a failure for a job without a record, with the error ``why``.
+    """Return a failure, with the error ``why``, for a job that has no record.
 
     ``numbered``: whether the failure's name starts with the job's number, as in summaries.
     """

@@ -54,7 +54,7 @@ class RunContext:
 
     @property
     def sync_command(self) -> str:
-        """The command, in backquotes, that later sends missing results to the tracker, with the options it needs."""
+        """The command, in backquotes and with its options, to run later to send missing results to the tracker."""
         folder = str(self.session.folder.absolute())
         is_usual = folder == str(Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep")).absolute())
         options = [*self.tracker.sync_options(), *([] if is_usual else [f"--path={folder}"])]
