@@ -96,7 +96,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
     between = f", and one of {alone} between two" if alone else ""
     among = f" among {configs:,} configs{between}" if configs > 2 else ""
     what = f"a true difference of {least}" if least else "no simulated difference"
-    smaller = f" Smaller ones are often missed{_undetected(verdict)}." if least or alone else ""
+    smaller = f" Smaller ones{_undetected(verdict)} are often missed." if least or alone else ""
     matrix, zeros = verdict.matrix, int((verdict.matrix.values == 0).all(axis=0).sum())
     has_floor = matrix.higher_is_better and not verdict.unit and matrix.values.min() == 0
     scores = f" ({zeros:,} score 0 in every config)" if has_floor and zeros else ""
@@ -105,7 +105,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _undetected(verdict: SweepComparison) -> str:
-    """Return a clause if the choice's measured gain is below the detectable differences and not shown, else ""."""
+    """Return a phrase if the choice's measured gain is below the detectable differences and not shown, else ""."""
     choice, power = verdict.choice, verdict.power
     if choice.row is None or choice.runner_up is None or not verdict.may_be_best[choice.runner_up.row]:
         return ""
@@ -113,7 +113,7 @@ def _undetected(verdict: SweepComparison) -> str:
         return ""
     gain, other = float(verdict.ranked[choice.row] - verdict.ranked[choice.runner_up.row]), choice.runner_up.row
     is_smaller = ROUNDING < gain < np.nanmin([power.typical, power.alone])
-    return f"; the measured gain of {lead(verdict, gain)} over {name(verdict, other)} is smaller" if is_smaller else ""
+    return f", such as the measured gain of {lead(verdict, gain)} over {name(verdict, other)}," if is_smaller else ""
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
