@@ -208,7 +208,7 @@ def headings(text: str) -> Iterator[Heading]:
         elif not fence and (marked := _MARKED.match(line)):
             yield Heading(start, len(marked[1]), marked[2])
             line = ""  # a line below it, such as ---, does not make it a second, underlined heading
-        elif not fence and words(before) and (under := _UNDERLINE.match(line)):
+        elif not fence and (under := _UNDERLINE.match(line)) and words(before):
             signs += [under[1]] if under[1] not in signs else []
             yield Heading(began, signs.index(under[1]) + 1, before)
         before, began = line, start
