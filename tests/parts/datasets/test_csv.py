@@ -171,8 +171,8 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
         f'questions.csv:4: question "q1" has a different "question" in questions.csv:2; {agree}',
         'questions.csv:5: "answerable" is "maybe", not true or false',
         'questions.csv:2: "start" is "x", not a whole number',
-        'questions.csv:5: "anchor" requires a "document", which is missing',
-        'questions.csv:5: "grade" requires a "document", which is missing',
+        'questions.csv:5: "anchor" requires a "document", which is missing; fill in both cells or neither',
+        'questions.csv:5: "grade" requires a "document", which is missing; fill in both cells or neither',
     ]
 
 

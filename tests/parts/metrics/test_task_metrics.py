@@ -126,7 +126,7 @@ def test_metric_is_computed_once_for_all_that_read_it(seen: EvaluationView) -> N
         (lambda: WeightedSum("s", {"a": {"weight": 1}}), r"terms\.a\.metric"),
         (lambda: WeightedSum("s", {"a": {"metric": Value("a"), "weight": "much"}}), r"terms\.a\.weight"),
         (lambda: WeightedSum("s", {}, bounds=["low", 1]), r"bounds: must be \[LOWEST, HIGHEST\].*got \['low', 1\]"),
-        (lambda: TaskSuccess({"a": {"metric": Value("a")}}), r"criteria\.a: needs at_least or at_most"),
+        (lambda: TaskSuccess({"a": {"metric": Value("a")}}), r"criteria\.a: has no limit; add at_least"),
         (lambda: TaskSuccess({"a": {"metric": Value("a"), "at_most": True}}), r"criteria\.a\.at_most"),
         (lambda: TaskSuccess({"a": {"metric": Value("a"), "at_least": 1, "at_mots": 2}}), r"\.a\.at_mots.*\"at_most\""),
         (lambda: TaskSuccess({"a": {"metric": Value("a"), "at_least": 2, "at_most": 1}}), r"criteria\.a: .* 2.* 1"),

@@ -74,7 +74,7 @@ def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.Monke
     assert trace.info.token_usage == {"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
     for one in mlflow.search_experiments():
         mlflow.delete_experiment(one.experiment_id)
-    with pytest.raises(InputError, match="no experiments; correct the address"):
+    with pytest.raises(InputError, match=r"no experiments; correct tracking\.uri, --uri"):
         read("one", 0.0)
 
 

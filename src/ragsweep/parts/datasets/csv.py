@@ -146,7 +146,7 @@ def _labels(row: Row) -> list[Qrel]:
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
         for name in cells:
-            row.fault(f'"{name}" requires a "document", which is missing')
+            row.fault(f'"{name}" requires a "document", which is missing; fill in both cells or neither')
         return []
     code = cells.pop("grade", "1")
     start = plain_number(cells.get("start", ""))  # such as "3.0" in a table that pandas wrote

@@ -20,7 +20,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """A dataset in a corpus file and a golden set file; each file usually has one JSON object per line."""
+    """A dataset in a corpus file and a golden set file, each in JSON lines, as a JSON array, or in Parquet."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -89,7 +89,7 @@ class PythonReference:
     def load(self) -> Dataset:
         """Return the dataset. Raises the same errors as :meth:`Jsonl.load`.
 
-        For example, InputError is raised if the topics of the running Python lack a passage that the golden set quotes.
+        For example, an InputError lists the quotes in the golden set that are not in the topics of the running Python.
         """
         from pydoc_data.topics import topics
 

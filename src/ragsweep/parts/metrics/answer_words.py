@@ -12,8 +12,8 @@ These rules are not part of SQuAD:
   removed before the comparison. If it consists only of punctuation, punctuation is not removed either (see
   ``literal``). ExactMatch and TokenF1 ignore these right answers unless all right answers are of this form.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
-- In texts that are not ASCII, Unicode's punctuation, currency signs, format characters and marks that most writers omit
-  are removed. Compatibility forms (NFKC), case and LETTERS are folded, and digits are converted to ASCII.
+- In texts that are not ASCII, Unicode's punctuation, currency signs, format characters, and optional marks such as
+  Arabic vowel signs are removed. Compatibility forms (NFKC), case and LETTERS are folded; digits become ASCII digits.
 - In scripts without spaces, each character that is not a numeral is a word (as in the evaluation of CMRC 2018). The
   same applies to Hangul, because particles are attached to words (as in the evaluation of KorQuAD).
 """
@@ -51,7 +51,7 @@ ARTICLES = {
     "french": re.compile(r"\b(le|la|les|un|une|des)\b"),
     LETTERED: re.compile(r"^\s*a\b|\b(an|the)\b"),
 }
-"""Articles by language. Except at the start of a text, LETTERED keeps ``a``, as in ``Serie A``."""
+"""Patterns of articles, by language. LETTERED matches ``a`` only at the start of a text, not in ``Serie A``."""
 
 _LAST_LETTER = re.compile(r"\w\W+a\W*$", re.IGNORECASE)
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
@@ -69,8 +69,7 @@ LINKS = re.compile(
 SHORT = 6
 """Maximum number of words of a short right answer.
 
-For ``is_right``, a text must contain all words of a short right answer in sequence but may rephrase a longer right
-answer.
+``is_right`` requires all words of a short right answer in sequence, but only some of the words of a longer one.
 """
 
 
@@ -92,9 +91,9 @@ class ExactMatch(AnswerMetric):
         return reason_unreferenced(question)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the highest score of the answer against a right answer.
+        """Return the highest score over the right answers.
 
-        The right answer to an unanswerable question is an empty string.
+        The answer to an unanswerable question is compared with an empty string.
         """
         language = articles_of(question, self.language)
         texts = question.expected if question.answerable else ()
@@ -154,7 +153,7 @@ class ContainsAnswer(TokenRecall):
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return 1.0 if the answer contains a right answer, and 0.0 otherwise, as for a refusal."""
+        """Return 1.0 if the answer contains a right answer; 0.0 if it does not, or if it is a refusal."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 
@@ -182,8 +181,8 @@ def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text contains all words of a right answer in sequence.
 
     Joined words such as ``1994-1998``, and dates such as ``12.05.2024``, are first compared as one word, then as
-    several. If nothing is left of the right answer after normalisation, the texts are compared as ``literal`` returns
-    them.
+    several. If nothing is left of the right answer after normalisation, the results of ``literal`` for both texts are
+    compared.
     """
     for links in (None, LINKS):
         said, wanted = (_with_decimals(one, right, language, links) for one in (text, right))
@@ -218,7 +217,7 @@ def normalise(text: str, language: str) -> str:
 
 
 def _with_decimals(text: str, right: str, language: str, links: re.Pattern[str] | None = None) -> str:
-    """Return a normalised text that keeps the decimal marks and minus signs of numbers: ``1.5`` equals ``1,5``.
+    """Return a normalised text with one form of decimal marks and minus signs, so that ``1.5`` equals ``1,5``.
 
     Numbers are aligned before spaces replace the matches of ``links``, so that ``12 500`` does not contain ``500`` in
     French. If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.

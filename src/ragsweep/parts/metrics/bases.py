@@ -78,7 +78,7 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Return ``scores`` with NaN and ``reason`` (or one reason each) where ``where`` is true; keep existing reasons."""
+    """Return ``scores`` with NaN and ``reason`` (one, or one per score) where ``where`` is true; keep old reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
@@ -163,7 +163,7 @@ class JudgedAnswerMetric(AnswerMetric):
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return one judgement of ``metric`` per question; if there are none, all have the reason "not judged"."""
+    """Return one judgement of ``metric`` per question; if ``view`` has none, the reason of each is "not judged"."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
@@ -203,7 +203,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 def spoken_language(text: str) -> str:
-    """Return the code of the language detected in a text, or ""; program code, with its English words, is ignored."""
+    """Return the language code detected in a text, "" if none is; words in program code are ignored."""
     return detect_language(_CODE.sub(" ", text))
 
 
@@ -226,7 +226,7 @@ def reason_incomparable(question: Question) -> str:
 
 
 def check_threshold(threshold: float, metric: str, key: str = "threshold") -> float:
-    """Return the parameter ``key`` of a metric unchanged; raise ConfigError unless it is above 0 and at most 1."""
+    """Return ``threshold``; raise ConfigError, which names ``metric`` and ``key``, unless it is in (0, 1]."""
     if not 0 < threshold <= 1:
         raise ConfigError(f"metrics.{metric}.{key} must be above 0 and at most 1, got {threshold}")
     return threshold

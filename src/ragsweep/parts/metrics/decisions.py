@@ -88,8 +88,8 @@ class SuccessRate(AnswerMetric):
     """Whether the outcome is a correct answer or a correct refusal: 1 or 0.
 
     An answer to an answerable question is correct if it contains all keywords of the question, or a reference answer
-    (see ``is_right``). A refusal is correct if the question is unanswerable. An answerable question without a reference
-    answer or keywords is not scored.
+    (see ``is_right``). A refusal is correct if the question is unanswerable. An answerable question with neither a
+    reference answer nor keywords is not scored.
     """
 
     TRAITS = PartTraits(version="12")
@@ -108,7 +108,7 @@ class SuccessRate(AnswerMetric):
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
-        """Return the cell of an answer that did not fail; an answerable question must have references or keywords."""
+        """Return the cell in the confusion matrix of an answer that did not fail, to a question that is scored."""
         if is_refusal(answer):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:

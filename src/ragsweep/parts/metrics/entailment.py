@@ -1,4 +1,4 @@
-"""A metric of whether the context supports an answer, according to an entailment model."""
+"""A metric that measures, with an entailment model, whether the context supports an answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +56,8 @@ class FaithfulnessNli(SentenceTransformersModel, SentenceMetric):
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge each case by the proportion of the answer's sentences that a passage entails.
 
-        If the answer has no sentences, the reason is "nothing said"; if ``model`` is None, it is "not configured".
+        A case without sentences in its answer gets NaN and the reason "nothing said". If ``model`` is None, the reason
+        of every case is "not configured".
         """
         if self.model is None:
             for n in range(len(cases)):

@@ -46,7 +46,10 @@ class CachedJudge:
     counted: set[str] = field(default_factory=set)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Return the reply to a prompt, from the cache if possible. Raises CallFailed if the call fails."""
+        """Return the reply to a prompt, from the cache if possible. Raises CallFailed if the call fails.
+
+        ``repetition`` (from 0) distinguishes equal prompts of one ``sample``.
+        """
         attempt = self._attempt(sample)
         key = content_hash(
             [prompt, schema.name, schema.json_schema, sample, repetition, *([attempt] if attempt else ())]
@@ -60,7 +63,7 @@ class CachedJudge:
         return reply
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return one vector per text; the judge embeds texts that are not cached. Raises CallFailed if a call fails."""
+        """Return a reply with one vector per text; only uncached texts are sent. Raises CallFailed if a call fails."""
         keys = {text: content_hash(["embedding", text]) for text in dict.fromkeys(texts)}
         cached = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
         new = [text for text in keys if text not in cached]

@@ -4,10 +4,10 @@ import re
 import unicodedata
 
 MINUS = "\ue001"
-"""The minus sign of a number after ``aligned``: like POINT, a private-use character."""
+"""The character that replaces a number's minus sign in the result of ``aligned``; for private use, like POINT."""
 
 POINT = "\ue000"
-"""The decimal mark of a number after ``mark_decimals``: a private-use character that no comparison removes."""
+"""The private-use character that ``mark_decimals`` substitutes for a decimal mark; no comparison removes it."""
 
 _DECIMAL = re.compile(
     r"(?<![\d.,])(\d{4,}|\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)"
@@ -70,7 +70,8 @@ def split_dates(text: str) -> str:
 def aligned(text: str, right: str, language: str) -> str:
     """Return a text whose numbers are written so that they can be compared with the numbers of a right answer.
 
-    - Minus signs become MINUS. Words such as "minus" count only if the right answer has a negative number.
+    - If the right answer has a negative number, minus signs and words such as "minus" become MINUS. Otherwise, minus
+      signs become MINUS unless the right answer has a dash before a digit, as in ``3-5``.
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
     - If the right answer has a percent sign or the word "percent" after a number, percentages get the same form.
     - Apostrophes and special spaces that separate thousands are removed. A plain space separates thousands only if
@@ -89,9 +90,9 @@ def aligned(text: str, right: str, language: str) -> str:
 
 
 def mark_decimals(folded: str) -> str:
-    """Return a text, with compatibility forms folded, in which the decimal mark of every number is POINT.
+    """Return ``folded``, a text with folded compatibility forms, with POINT as the decimal mark of every number.
 
-    Two zeros after the mark, as in ``$5.00``, are removed with it.
+    A decimal mark that is followed only by two zeros, as in ``$5.00``, is removed with the zeros.
     """
     plain = folded if folded.isascii() else _ARABIC_POINT.sub(POINT, folded)
     marked = _DECIMAL.sub(rf"\1{POINT}\2", _LEADING_POINT.sub("0.", plain))

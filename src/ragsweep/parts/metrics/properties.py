@@ -148,8 +148,8 @@ class AnswerLanguage(AnswerMetric):
 class Latency:
     """Milliseconds that a question takes in one stage or in all stages when it is processed alone.
 
-    The exceptions are answers, and queries that a model wrote: their time is the time of the original call. This call
-    may have been concurrent with other calls, or on another machine.
+    For answers, and for queries that a model wrote, the time is instead the duration of the original call, which may
+    have been concurrent with other calls, or on another machine.
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" means all stages except "generate"; None means all stages.

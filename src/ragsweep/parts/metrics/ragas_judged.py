@@ -130,7 +130,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
 
 class RagasContextPrecision(RagasMetric):
-    """Average precision of the context; a chunk is relevant if the judge finds it useful for the reference."""
+    """Average precision of the context; a chunk is relevant if the judge finds it useful for deriving the reference."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision"
@@ -140,7 +140,7 @@ class RagasContextPrecision(RagasMetric):
 
 
 class RagasContextPrecisionWithoutReference(RagasMetric):
-    """Average precision of the context; a chunk is relevant if the judge finds it useful for the answer."""
+    """Average precision of the context; a chunk is relevant if the judge finds it useful for deriving the answer."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision_without_reference"

@@ -33,7 +33,7 @@ from ragsweep.parts.metrics.bases import (
 )
 
 HIGHEST = 1000
-"""Highest grade with an exponential gain: 2^1024 is beyond double precision, and gains are summed."""
+"""Highest grade that an exponential gain allows: 2^1024 exceeds the range of doubles, and gains are summed."""
 
 
 def _exponential(grade: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -145,9 +145,9 @@ class KeywordCoverage(AnswerMetric):
 
     Case, accents and the forms of apostrophes and hyphens are ignored. ``match`` determines whether whole words
     ("word"), substrings ("substring") or word stems ("stem") are compared; a number such as ``12,500`` is one word.
-    ``language`` is the language of stems and numbers. "label" selects the question's label ``language``; if this label
-    is missing or unknown, the language is detected, with English as the default. A refusal of an answerable question
-    scores 0. Unanswerable questions, and questions without keywords, are not scored.
+    ``language`` determines the stems and the form of numbers. "label" selects the question's label ``language``; if
+    this label is missing or unknown, the language is detected, with English as the default. A refusal of an answerable
+    question scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
     TRAITS = PartTraits(version="9")
@@ -174,7 +174,7 @@ class KeywordCoverage(AnswerMetric):
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
-    """Return the proportion of a question's keywords that a text contains; the question must have a keyword."""
+    """Return the proportion of a question's keywords (at least one) in a text; for the options, see KeywordCoverage."""
     text = text if any("*" in one for one in question.keywords) else _EMPHASIS.sub(r"\2", text)
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
     found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # keywords that fold to ""

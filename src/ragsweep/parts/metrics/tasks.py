@@ -26,8 +26,8 @@ class TaskMetric(Proportion):
     output": the question then has no score, but the result does not become partial. If the metric has no unit and its
     scores range from 0 to 1, comparisons of configs replace the missing score with the worst possible score.
 
-    A class may define ``pairs(question, output)``. It yields a pair for each finding: the expected class and the class
-    that was found, or "" for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
+    A class may define ``pairs(question, output)``, which yields a pair for each finding: the expected class and the
+    class that was found, or "" for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
     """
 
     needs: tuple[str, ...] = ("answer", "output")
@@ -154,7 +154,7 @@ class TaskSuccess(Proportion):
         }
         for key, one in criteria.items():
             if not {"at_least", "at_most"} & set(one):
-                raise ConfigError(f"criteria.{key}: needs at_least or at_most")
+                raise ConfigError(f"criteria.{key}: has no limit; add at_least, at_most or both")
             if self.criteria[key][1] > self.criteria[key][2]:
                 fact = f"at_least {one['at_least']} exceeds at_most {one['at_most']}"
                 raise ConfigError(f"criteria.{key}: {fact}, so no score can meet both")

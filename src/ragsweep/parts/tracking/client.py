@@ -60,7 +60,7 @@ class Mlflow:
             compares first) or "all".
 
     Methods that call MLflow raise TrackingError if MLflow cannot be reached or rejects a call. If the recording of a
-    run is interrupted, ``RunPlacement.adopt`` completes the run without duplicates.
+    run is interrupted, recording it again with ``RunPlacement.adopt`` completes the run without duplicates.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """A hash of the tracking URI and the experiment, stored because the URI may contain a password."""
+        """A hash of the tracking URI and the experiment, stored instead of the URI, which may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
@@ -161,7 +161,7 @@ class Mlflow:
     ) -> str:
         """Create a sweep's parent run or, if ``adopt`` is a run's id, reopen that run as the parent; return its id.
 
-        ``span`` is the time at which a new run starts, and the time at which `close_sweep` ends the run; 0 means now.
+        ``span`` has the start time of a new run and the end time for `close_sweep`, in seconds since 1970; 0 means now.
         """
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"}, span[0])
@@ -318,7 +318,7 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run for a ``with`` block, and end the run with ``status`` after the block.
+        """Open the run of ``record`` for a ``with`` block, and end the run with ``status`` after the block.
 
         If the block raises an exception, the run ends as FAILED, or as KILLED if the process is interrupted. If MLflow
         cannot be reached, the run stays RUNNING.

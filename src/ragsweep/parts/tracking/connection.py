@@ -1,4 +1,4 @@
-"""A connection to a tracking database or server; it loads MLflow when first needed and raises TrackingError."""
+"""A connection to a tracking database or server; it loads MLflow when first needed and translates MLflow's errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ requests are not retried; `ragsweep sync` sends records that are missing from ML
 class OpenRun:
     """A run that is being written; ``before`` is its state when it was reopened, or None for a new run.
 
-    ``ended`` is the time that `Mlflow.close_sweep` records as the end of a sweep's parent run; 0 means now.
+    ``ended`` is the end time (seconds since 1970) that `Mlflow.close_sweep` records for a parent run; 0 means now.
     """
 
     id: str
@@ -137,7 +137,7 @@ class Connection:
             os.environ.update({names[1]: chosen} if chosen is not None else {})
 
     def parent(self, run_id: str) -> OpenRun:
-        """Return the run with this id, usually the parent run of a sweep, and cache it."""
+        """Return the run ``run_id``, usually the parent run of a sweep; the run is read from MLflow only once."""
         if run_id not in self.parents:
             self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]

@@ -161,7 +161,7 @@ def metrics(result: Result) -> dict[str, float]:
 
 
 def tags(result: Result) -> dict[str, str]:
-    """Return the tags of the MLflow run of a result."""
+    """Return the tags of the MLflow run that records ``result``."""
     run, dataset, targets = result.run, result.run.dataset, result.summaries.targets
     weights, digest = result.questions.get("weight"), dataset.partition_digest[:LONGEST_DIGEST]
     known = {

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.contents import KINDS
-from ragsweep.parts.tracking.database import absolute_uri, check_exists, database_path, mask_uri
+from ragsweep.parts.tracking.database import ADDRESS, absolute_uri, check_exists, database_path, mask_uri
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of its bundle (also a tag of the model version)."""
@@ -184,13 +184,13 @@ def _places(connection: Connection, experiment: str | None) -> list[str]:
     chosen = [str(one.experiment_id) for one in found if experiment in (None, one.name)]
     if not chosen:
         known = nearest(experiment or "", [one.name for one in found])
-        fact = f'no experiment "{experiment}"{known}' if known else "no experiments; correct the address"
+        fact = f'no experiment "{experiment}"{known}' if known else f"no experiments; correct {ADDRESS}"
         raise InputError(f"{mask_uri(connection.uri)}: {fact}")
     return chosen
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the served request in an MLflow trace; None, after a call of ``skip``, if the trace cannot be read."""
+    """Return the served request in an MLflow trace; if none can be read, call ``skip`` with the reason; return None."""
     try:
         return _as_served(trace)
     except _Unreadable as fault:
