@@ -192,7 +192,8 @@ def test_what_is_made_for_another_language_is_noted_with_the_override_that_fits(
 
 def test_questions_in_another_language_than_the_corpus_are_noted(tmp_path: Path) -> None:
     data = written(tmp_path, "english", asked="french")
-    note = "the corpus is English and the questions are French: BM25 finds only words that both languages share"
+    fact = "the corpus is English and the questions are French: BM25 finds only words that both languages share"
+    note = f"{fact}; try retriever=vector embedder=use_multilingual"
     assert lines(*data, "retriever=bm25") == [("note", note)]
     assert lines(*data, "retriever=vector", "embedder=hashing") == []
 

@@ -26,9 +26,9 @@ Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Limits of a group of results that needed no call to a service: its size, and seconds since a group was stored.
+"""The number of results, and the seconds since results were last stored, after which all waiting results are stored.
 
-Both limits are checked when a result arrives; once one of them is reached, the group is stored.
+Both limits are checked when a result arrives; a result that needed a call to a service is stored at once.
 """
 
 
@@ -85,13 +85,13 @@ def question_key(question: Question, searched: bool, query: str, reference: bool
 
 
 def may_be_judged(key: str, uses: Sequence[str]) -> bool:
-    """Return whether a question may need a judgement that reads the fields ``uses``; ``key`` is its key as a string."""
+    """Return whether the question with the string key ``key`` may need a judgement of a metric with these ``uses``."""
     _, _, needs_retrieval, reference, *_ = json.loads(key)
     return needs_retrieval and ("reference" not in uses or bool(reference))
 
 
 def question_keys(rows: Rows) -> Sequence[QuestionKey]:
-    """Return a node's rows unchanged, with the type of question keys."""
+    """Return ``rows``, the row keys of a node, unchanged but typed as question keys."""
     return cast(Sequence[QuestionKey], rows)
 
 
@@ -129,7 +129,7 @@ def _plain_row(row: bytes) -> Any:
 
 
 def configured_model(node: Node) -> str:
-    """Return the model (or an external system's URL) of the answers or queries of a node; "" if it has no model."""
+    """Return the configured model, or the external system's URL, behind a node's answers or queries; "" if neither."""
     made = node.inputs[-1].spec if node.stage == "answer" else node.spec
     nested = made.parameters.get("llm")  # a query writer's llm
     parameters = (nested if isinstance(nested, Spec) else made).parameters
@@ -137,7 +137,7 @@ def configured_model(node: Node) -> str:
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return a function that flags the packed rows of ``kind`` that may be stored, because they did not fail."""
+    """Return a function that flags the packed results that did not fail and may be stored; ``kind`` is their type."""
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
@@ -267,7 +267,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node with packed results of ``kind`` as rows; failed rows are not stored. ``further`` sets more fields."""
+    """Make a node with packed results of the type ``kind``; failed rows are not stored. ``further`` has more fields."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

@@ -46,7 +46,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """Nodes of one answer to every question and its verdicts; verdicts that read no answer are only in repetition 0."""
+    """The nodes of one repetition: its answers and verdicts. Verdicts that read no answer are only in repetition 0."""
 
     answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric
@@ -69,7 +69,7 @@ class ConfigGraph:
     approximate: Mapping[str, ApproximateLeg] = field(default_factory=dict)  # by leg
     legs: Mapping[str, Node] = field(default_factory=dict)  # the legs of a hybrid retriever, by name
     located: Node | None = None  # the aligned contexts of an external system
-    route: Node | None = None  # None if the golden set decides which questions need the corpus
+    route: Node | None = None  # None without a router; the golden set then states which questions need the corpus
     query: Node | None = None  # queries of questions with a history; None if there is no query writer
     paid_stages: tuple[PaidStage, ...] = ()
     repetitions: tuple[Repetition, ...] = (Repetition(None, {}),)  # at least one, even without answers
@@ -117,5 +117,5 @@ def corpus_node(corpus: Corpus) -> Node:
 
 
 def chunks_of(graph: ConfigGraph, get: Callable[[Node], Any]) -> Chunks:
-    """Return the chunks of a graph's context; ``get`` returns the value of a node."""
+    """Return the chunks from which contexts are made; ``get`` returns the value of a node."""
     return Chunks(get(graph.corpus), get(graph.chunks), graph.chunks.address)

@@ -93,7 +93,10 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
     asked = _language_of_questions(experiment.dataset.golden)
     by_words = any(where.startswith("retriever") and _accepted(node, where) for where, node in parts)
     if by_words and asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
-        yield f"{fact} and the questions are {asked.name.capitalize()}: BM25 finds only words that both languages share"
+        yield (
+            f"{fact} and the questions are {asked.name.capitalize()}: BM25 finds only words that both languages share;"
+            " try retriever=vector embedder=use_multilingual"
+        )
     for where, node in parts:
         accepted, chosen = _accepted(node, where), node.get("language", NONE)
         fitting = _closest(language, accepted)

@@ -19,7 +19,7 @@ SAMPLED = 500
 """Maximum number of stored segments (batches of rows), latest first, over which the usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""If a request's tokens exceed the measured mean by more than this factor, the part's estimate of them is used."""
+"""If a request's tokens exceed this multiple of the measured mean, the part's estimate of input tokens is used."""
 
 
 KINDS: dict[str, type[Any]] = {
@@ -76,7 +76,7 @@ def _by_reader(rows: Sequence[str]) -> dict[str, list[str]]:
 
 
 class _Estimator:
-    """An estimator of the cost of paid stages; each measurement is read once."""
+    """An estimator of the cost of paid stages; the measured usage of each node is read only once."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

@@ -242,7 +242,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the work of each stage since ``before``; "first_seconds" is the original computing time.
+        """Return the work of each stage since ``before``; "first_seconds" has the seconds of the original computations.
 
         For embedding, the work includes the number of chunks and the largest share of tokens that an embedder cut off.
         """

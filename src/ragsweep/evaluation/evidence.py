@@ -119,7 +119,7 @@ class Coverage:
 
 
 def lowest_ranks(ranks: Numbers, owner: Numbers, count: int) -> Numbers:
-    """Return the lowest rank above 0 of each of ``count`` owners, else 0; ``owner`` has the owner of each rank."""
+    """Return each owner's lowest rank above 0 (count,), or 0 if it has none; ``owner`` has the owner of each rank."""
     never = np.iinfo(np.int64).max
     lowest = np.full(count, never)
     np.minimum.at(lowest, owner, np.where(ranks > 0, ranks, never))

@@ -114,7 +114,7 @@ def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
 
 @dataclass(frozen=True)
 class Answering:
-    """A maker of the nodes of a config's verdicts and, if it has a generator or an external system, of its answers."""
+    """A builder of the nodes of a config's answers and verdicts; answers need a generator or an external system."""
 
     context: Context
     judged: Mapping[str, BuiltPart]  # judged metrics by name
@@ -122,7 +122,7 @@ class Answering:
     system_answer: Node | None = None  # the answers of an external system
     replicate: int = 0  # the index of the repetition; 0 for the first answers
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by row key (their hash); this process adds each of them before its row is computed."""
+    """Requests and cases by row key (their hash); each is added before its row is computed."""
 
     @cached_property
     def generate(self) -> Node | None:

@@ -36,8 +36,8 @@ def find_faults(
     """Score one question with perfect retrieval and a perfect answer; map the names of failing metrics to their errors.
 
     No stage is computed, and no service or judge is called. ``answered`` is true if the config has answers, and
-    ``routed`` is true if it has routes; ``stages`` are the stages with latency. Built-in metrics are not tried. The
-    result is empty if there are no questions. Raises RagsweepError if a metric raises it.
+    ``routed`` is true if it has a router; ``stages`` are the stages with latency. Built-in metrics are not tried. The
+    result is empty if there are no questions. A RagsweepError of a metric is re-raised.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:

@@ -69,11 +69,11 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    On an answerable question, a repetition that declined or has nothing to measure gets the worst score (see
-    ``worst_score``) if another repetition of the question has a score, as in comparisons of configs. If no repetition
-    has a score, the reason is copied from the first repetition to which the metric does not apply (a declined answer
-    does not count), else from the first failed repetition, else from the first repetition. Metrics that need latency or
-    exact search, and metrics that are quantiles, are scored only in the first view.
+    If only some repetitions of an answerable question have a score, those that declined or have nothing to measure get
+    the worst score (see ``worst_score``), as in comparisons of configs. If no repetition of a question has a score, the
+    reason is copied from the first repetition to which the metric does not apply (a declined answer does not count),
+    else from the first failed repetition, else from the first repetition. Metrics that need latency or exact search,
+    and metrics that are quantiles, are scored only in the first view.
     """
     scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.int64]]()
     for metric in metrics:
@@ -93,9 +93,9 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Question]) -> NDArray[np.float64]:
-    """Return the scores (repetitions, questions), with the worst score where the config has none because it declined.
+    """Return the scores (repetitions, questions), with the worst score for some missing scores.
 
-    Without the replacement (see ``score_repetitions``), a config would gain by declining some repetitions.
+    See ``score_repetitions``. Without the worst scores, a config would gain by declining some repetitions.
     """
     values = np.stack([one.values for one in each])
     known = ~np.isnan(values)

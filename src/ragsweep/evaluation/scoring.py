@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragsweep.stages.executor import Executor
 
 OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
-"""The only needs with which a metric can also be scored on the ranking before reranking."""
+"""The needs of metrics that can also be scored on the ranking before reranking; other needs prevent it."""
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -112,7 +112,7 @@ class Failures(NamedTuple):
     upstream: NDArray[np.str_]  # failure of the route, query, search or external system; no result follows
     answer: NDArray[np.str_]  # failure of the answer
     probed: NDArray[np.bool_]  # whether the question's latency is measured
-    contextless: int = 0  # number of questions that an external system answered, if it returned no context for any
+    contextless: int = 0  # number of answered questions if an external system returned no context at all, else 0
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
