@@ -73,7 +73,7 @@ class QuestionKey(str):
 
     @property
     def unjudged(self) -> QuestionKey:
-        """The same key without the reference."""
+        """This key without the reference: the key of the question's answer."""
         return QuestionKey(self.text, self.history, self.needs_retrieval, "", self.searched, self.query)
 
 
@@ -118,7 +118,7 @@ def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
 
 
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
-    """Return the results in rows that :func:`packed` wrote, with well-formed texts; ``kind`` is their type."""
+    """Return the results of the type ``kind`` in rows that :func:`packed` wrote; their texts are made well-formed."""
     return [_item(_plain_row(row), kind) for row in rows.tolist()]
 
 
@@ -129,7 +129,7 @@ def _plain_row(row: bytes) -> Any:
 
 
 def configured_model(node: Node) -> str:
-    """Return the configured model, or the external system's URL, behind a node's answers or queries; "" if neither."""
+    """Return the configured model, or the external system's URL, of a node's answers or queries; "" without either."""
     made = node.inputs[-1].spec if node.stage == "answer" else node.spec
     nested = made.parameters.get("llm")  # a query writer's llm
     parameters = (nested if isinstance(nested, Spec) else made).parameters
@@ -267,7 +267,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node with packed results of the type ``kind``; failed rows are not stored. ``further`` has more fields."""
+    """Make a node of packed results of the type ``kind``; failed rows are not stored. ``further`` sets more fields."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

@@ -20,7 +20,7 @@ Build = Callable[[Any, str], BuiltPart]
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect the most frequent language of a corpus from evenly spaced documents, the same in every process."""
+    """Detect the most frequent language of a corpus in a fixed sample of evenly spaced documents."""
     return sample_language(corpus.texts)
 
 
@@ -85,7 +85,7 @@ def _shares(found: SampledLanguage) -> str:
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
-    """Yield notes on questions and parts that do not fit the corpus's language; a note on a part names a remedy."""
+    """Yield notes on questions and parts that do not fit the corpus's language; each note names a remedy."""
     named = language.capitalize()
     fact = f"the corpus is {named}"
     option = experiment.parameters.get

@@ -99,7 +99,7 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Return the mean usage of a node's stored rows or, without any, of similar rows; None if there are neither.
+        """Return the mean usage of a node's stored rows or, if there are none, of similar rows; None without either.
 
         Similar rows belong to other nodes with the same stage, class of part and model. Of similar judgements, only
         single samples count; their mean usage is multiplied by the number of samples that the part's judge takes.
@@ -197,7 +197,7 @@ def _has_calls_per_passage(stage: PaidStage, size: RequestSize) -> bool:
 
 
 def _mean_of(items: Sequence[Any], model: str, samples: int) -> CostEstimate:
-    """Return the mean usage of ``items``, multiplied by ``samples``."""
+    """Return the mean usage of ``items``, times ``samples``; ``model`` is the model if no item names one."""
     calls, tokens_in, tokens_out = (samples * np.mean([one.usage[:3] for one in items], axis=0)).tolist()
     if calls and not tokens_in + tokens_out:  # the service reported no tokens
         tokens_in = tokens_out = math.nan

@@ -76,11 +76,11 @@ class Coverage:
     chunks: Chunks  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if unranked."""
+        """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if none."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
-        """Return each marked pair's rank (marked pairs,): its chunk's rank, from 1, for its question; 0 if unranked.
+        """Return, for each marked pair (marked pairs,), the rank, from 1, of its chunk for its question; 0 if none.
 
         ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
         if the rankings are of a different chunking (checked only if both addresses are known).

@@ -89,7 +89,7 @@ def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
     """Return the lines (label, text) that a plan shows for embedders that do not compute in float32.
 
-    ``dtype=auto`` chooses the dtype by the processor, and vectors differ between dtypes.
+    With ``dtype=auto``, the dtype depends on the processor; vectors in different dtypes differ.
     """
     lines = (
         ("embedder", f"{one.parameters.get('embedder', node.spec.target)} in {dtype}")

@@ -255,7 +255,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
 
 
 def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
-    """Return the node that locates contexts in the corpus; its value is not stored, as computing it is faster."""
+    """Return the node that locates contexts in the corpus; its value is not stored, because computing it is faster."""
     questions, documents = list(parts.questions), sorted(parts.documents)
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:

@@ -187,7 +187,7 @@ class Answering:
 
     @property
     def verdicts(self) -> dict[str, Node]:
-        """The nodes of the verdicts of judged metrics, by the names of the metrics."""
+        """The nodes of the verdicts, by the name of the judged metric."""
         return {name: self._verdict(metric) for name, metric in self.judged.items()}
 
     def _verdict(self, metric: BuiltPart) -> Node:

@@ -31,10 +31,10 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
 """The fixed columns of the table of results (outcomes.parquet); its other columns are labels and metrics."""
 
 MOST_GROUPS = 40
-"""Maximum number of values of a label by which results are grouped; a label with more values is an identifier."""
+"""Maximum number of values of a label by which results are grouped; more values indicate an identifier."""
 
 MOST_PROBED = 60
-"""Maximum number of questions probed; the longest of 59 times exceeds the p95 with 95 % confidence."""
+"""Maximum number of search texts probed; the longest of 59 times exceeds the p95 with 95 % confidence."""
 
 
 SPAN = re.compile(r"\d+-\d+")

@@ -58,7 +58,7 @@ class RepeatedScores:
     broken: Mapping[str, NDArray[np.int64]]  # repeated metric -> the number of failed repetitions of each question
 
     def lost(self, scores: Mapping[str, Scores]) -> dict[str, NDArray[np.int64]]:
-        """Return, by metric, the number of failed repetitions of each question that has a score in ``scores``, else 0.
+        """Return, by metric, each question's number of failed repetitions; 0 without a score in ``scores``.
 
         Metrics for which all numbers are 0 are omitted.
         """
@@ -108,7 +108,7 @@ def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Ques
 
 
 def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scores, NDArray[np.int64]]:
-    """Return the mean of ``values`` (repetitions, questions), and the number of failed repetitions of each question."""
+    """Return the mean of ``values`` over the repetitions (axis 0), and each question's number of failed repetitions."""
     reasons = np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragsweep.stages.executor import Executor
 
 OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
-"""The needs of metrics that can also be scored on the ranking before reranking; other needs prevent it."""
+"""A metric that has no needs other than these can also be scored on the ranking before reranking."""
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 

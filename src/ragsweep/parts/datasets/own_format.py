@@ -123,8 +123,8 @@ class TaskCases:
     A case must have an ``id`` and an ``input``. It may have ``expected`` (the correct output), ``category``,
     ``difficulty``, ``evidence``, ``labels``, ``weight``, ``notes`` and other keys. All keys except those in OWN are
     fields; metrics read them from ``question.fields``. Two templates are filled in with the fields: ``query`` becomes
-    the search query, and ``request`` becomes the question that is sent to the model. The other settings are the same as
-    in other datasets.
+    the search query, and ``request`` becomes the question that is sent to the model. For ``unknown``, ``limit`` and
+    ``seed``, see docs/datasets.md.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

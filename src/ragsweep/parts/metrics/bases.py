@@ -64,9 +64,9 @@ class RetrievalMetric(EvidenceMetric):
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Return, for each question, the sum of ``weights`` over its pieces of evidence.
+    """Return, for each question (questions,), the sum of ``weights`` over its relevant pieces of evidence.
 
-    ``weights`` has one number for each relevant piece of evidence of all questions.
+    ``weights`` (pieces,) has one number for each relevant piece of evidence of all questions.
     """
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
@@ -78,7 +78,7 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Return ``scores`` with NaN and ``reason`` (one, or one per score) where ``where`` is true; keep old reasons."""
+    """Return ``scores`` with NaN and ``reason`` (or one per score) where ``where`` is true and no reason exists."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 

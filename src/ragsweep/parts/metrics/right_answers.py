@@ -196,7 +196,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the punctuation marks and folded word stems of a text, with spaces around each."""
+    """Return a text's punctuation marks and folded word stems in the language ``code``, with spaces around each."""
     import Stemmer
 
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())

@@ -163,9 +163,9 @@ class TaskSuccess(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
 
-        The score is NaN if a metric has no score and no other criterion is missed. It is also NaN if a metric does not
-        apply to the case; the reason is then in ``INAPPLICABLE``. A score may miss its limit by up to 1e-9, to allow
-        for rounding.
+        The score is NaN if a metric has no score and no other criterion is missed. It is always NaN if a metric does
+        not apply to the case, that is, gives a reason in ``INAPPLICABLE``. The reason is that of the first metric
+        without a score. A score may miss its limit by up to 1e-9, to allow for rounding.
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
         applies = ~missed

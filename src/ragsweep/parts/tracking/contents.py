@@ -1,7 +1,7 @@
 """Find and reopen runs, and send the contents of an open run.
 
-The contents are parameters, metrics, files, the dataset, rankings, the prompt and traces. In MLflow's registry, a
-prompt has one version per text. A trace consists of spans with inputs, outputs and durations; its scores are feedback.
+The contents are parameters, metrics, files, the dataset, rankings, the prompt and traces. In MLflow's registry, each
+distinct prompt is a version. A trace consists of spans with inputs, outputs and durations; scores become feedback.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def exists(connection: Connection, run_id: str) -> bool:
 def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
     """Reopen an existing run: set it to RUNNING, and set its name and tags; return the run.
 
-    Tags of its earlier outcome, and artifacts that a killed process left unfinished, are removed.
+    Tags that describe an earlier result, and artifacts that a killed process left unfinished, are removed.
     """
     from mlflow.entities import RunTag
     from mlflow.exceptions import MlflowException

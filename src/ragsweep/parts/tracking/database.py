@@ -126,7 +126,7 @@ def _is_sqlite(uri: str) -> bool:
 
 
 LOCK_SECONDS = 300.0
-"""Maximum seconds to wait while another process creates the tables, usually in about two seconds."""
+"""Maximum seconds to wait while another process creates the tables, which usually takes about two seconds."""
 
 
 def check_database(uri: str, path: Path) -> None:
