@@ -153,7 +153,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
         evidence = labels[n].evidence
         if evidence.anchor is not None:  # a whole document without chunks counts as not found
             fact = f'no chunk contains any part of "{evidence.anchor}" in "{evidence.document}"'
-            fact = f"{fact}; the chunker's split must cover all text"
+            fact = f"{fact}; correct the chunker's split, which must cover all text"
             faults.add(labels[n].where, fact)
     faults.raise_any()
     best = np.zeros(len(places.evidence))

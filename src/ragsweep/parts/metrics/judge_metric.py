@@ -140,7 +140,7 @@ class JudgeMetric(Proportion):
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
         """Judge as ``judge`` does, with every reply cached; see :class:`ragsweep.core.types.CachingMetric`."""
-        self._prepare()  # not between calls: an import may take seconds
+        self._prepare()  # before the calls, because an import may take seconds and would delay them
 
         async def judge_case(case: Case) -> Judgement:
             payer = content_hash([self.name, case._asdict()])

@@ -62,7 +62,7 @@ class JudgeSession:
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
-        classes = CLASSES if self.strict else ("statements",)  # in FactualCorrectness, the verdicts on claims
+        classes = CLASSES if self.strict else ("statements",)  # FactualCorrectness's verdicts on claims
         given = [field for name, field in value if name in classes]
         if given and not any(given):
             raise ValueError("no statement is classified")

@@ -68,7 +68,7 @@ class Mlflow:
     ) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
-        self.traces = traces  # only checked in this class; read by an evaluation from the config
+        self.traces = traces  # only checked in this class; an evaluation reads the setting from the config
         self.tables = tables
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class Mlflow:
 
     def registry(self) -> ModelRegistry:
         """Return the model registry at the tracking URI, for reading; raise InputError for a missing database file."""
-        check_exists(self.uri, "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI")
+        check_exists(self.uri, "set --uri (golden harvest: traces) or MLFLOW_TRACKING_URI to an existing database")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
 
@@ -329,7 +329,7 @@ class Mlflow:
             self._client.set_terminated(run.id, status, _milliseconds(record.ended))
         except BaseException as error:
             if not find_outage(error):
-                with suppress(Exception):  # report the first error
+                with suppress(Exception):  # the first error is reported
                     self._client.set_terminated(run.id, "FAILED" if isinstance(error, Exception) else "KILLED")
             raise
 
