@@ -33,7 +33,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 def plan_costs(experiments: Sequence[Experiment], executor: Executor) -> Plan:
-    """Plan the work of configs, and the cost of its calls to services."""
+    """Return the plan of the configs' work, with the estimated cost of their calls to services."""
     planned = plan([experiment.wanted for experiment in experiments], executor)
     estimate_costs(planned, experiments, executor)
     return planned

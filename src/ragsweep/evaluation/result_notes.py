@@ -24,7 +24,7 @@ CUT_WARNING = 0.01
 """Minimum share of tokens beyond the embedder's window for which a warning is given."""
 
 SMALLEST_WINDOW = 1024
-"""Minimum length, in tokens, of prompts that count as cut by a service; shorter ones are often equal by chance."""
+"""Minimum length, in tokens, of prompts that count as cut by a service; shorter prompts are often equally long."""
 FEWEST_EQUAL = 3
 """Minimum number of prompts of the greatest length for which a warning is given."""
 

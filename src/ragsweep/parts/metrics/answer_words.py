@@ -58,7 +58,7 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """Matches elided French words with their apostrophe; ``normalise`` removes them before it removes punctuation."""
 
 LETTERS = str.maketrans({"\u0153": "oe", "\u00e6": "ae", "\u0131": "i", "\u0451": "\u0435", "\u02bc": "'"})
-"""Translation table of letters with a common alternative spelling: oe, ae, Turkish i, Russian io, an apostrophe."""
+"""Translation table of letters that are often replaced: ligatures (oe, ae), dotless i, Russian yo, an apostrophe."""
 
 LINKS = re.compile(
     "[-/='\u2019\u2010-\u2014\u2044\u2212\u02bc|<>(){}\"\u201c-\u201e;\uff1b\u2026\u3001\u3008-\u3011\uff08\uff09\\[\\]]"

@@ -190,7 +190,7 @@ def _places(connection: Connection, experiment: str | None) -> list[str]:
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the served request in an MLflow trace; if it is unreadable, pass the reason to ``skip``, return None."""
+    """Return the served request in an MLflow trace; None if it is unreadable, after ``skip`` was given the reason."""
     try:
         return _as_served(trace)
     except _Unreadable as fault:
