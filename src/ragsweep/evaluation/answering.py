@@ -239,7 +239,7 @@ def _within(part: Sequence[int], done: Callable[[int, Any], None]) -> Callable[[
 
 
 def _describe_fault(number: int, item: Any, requests: int, results: Mapping[int, Any], kind: type[Any]) -> str:
-    """Return how a call of ``done`` breaks the contract; "" if it does not."""
+    """Return what is wrong with a call of ``done`` (see :func:`ask_all`); "" if the call is valid."""
     if not 0 <= number < requests:
         return f"done was called for request {number}, but the requests are 0 to {requests - 1}"
     if number in results:
@@ -248,7 +248,7 @@ def _describe_fault(number: int, item: Any, requests: int, results: Mapping[int,
 
 
 def _fault(ask: Callable[..., None], fault: str) -> ConfigError:
-    """Return the error for a part whose method ``ask`` breaks the contract; it names the part's class."""
+    """Return a ConfigError with the message ``fault``, preceded by the class of the part whose method is ``ask``."""
     owner = getattr(ask, "__self__", None)
     return ConfigError(f"{type(owner).__name__}: {fault}" if owner is not None else fault)
 

@@ -197,7 +197,7 @@ def _has_calls_per_passage(stage: PaidStage, size: RequestSize) -> bool:
 
 
 def _mean_of(items: Sequence[Any], model: str, samples: int) -> CostEstimate:
-    """Return the mean usage of ``items``, times ``samples``; ``model`` is the model if no item names one."""
+    """Return the mean usage of ``items``, times ``samples``; its model is ``model`` unless an item names another."""
     calls, tokens_in, tokens_out = (samples * np.mean([one.usage[:3] for one in items], axis=0)).tolist()
     if calls and not tokens_in + tokens_out:  # the service reported no tokens
         tokens_in = tokens_out = math.nan

@@ -93,9 +93,9 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Question]) -> NDArray[np.float64]:
-    """Return the scores (repetitions, questions), with the worst score for some missing scores.
+    """Return the scores (repetitions, questions), with missing scores replaced as in ``score_repetitions``.
 
-    See ``score_repetitions``. Without the worst scores, a config would gain by declining some repetitions.
+    Without the replacement, a config would gain by declining some repetitions.
     """
     values = np.stack([one.values for one in each])
     known = ~np.isnan(values)

@@ -203,7 +203,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 def spoken_language(text: str) -> str:
-    """Return the language code detected in a text, "" if none is; words in program code are ignored."""
+    """Return the detected language of a text as a two-letter code, or ""; words in program code are ignored."""
     return detect_language(_CODE.sub(" ", text))
 
 

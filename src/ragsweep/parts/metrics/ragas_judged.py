@@ -159,10 +159,10 @@ class RagasContextRecall(RagasMetric):
 
 
 class RagasAnswerCorrectness(RagasMetric):
-    """Weighted mean of two scores of the answer against the reference: F-beta of their statements, and their cosine.
+    """Weighted mean of two comparisons with the reference: F-beta of the statements, and cosine of the embeddings.
 
-    ``factuality`` is the weight of the F-beta score, and ``similarity`` the weight of the cosine of the embeddings.
-    Refusals with text are also judged.
+    ``factuality`` is the weight of the F-beta score, and ``similarity`` is the weight of the cosine. Refusals with text
+    are also judged.
     """
 
     TRAITS = PartTraits(version="2")

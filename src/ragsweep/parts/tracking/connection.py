@@ -203,8 +203,8 @@ class Connection:
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
         """Prepare MLflow for a ``with`` block, and convert MLflow's errors in the block to TrackingError.
 
-        At first use, MLflow is configured, and the tables of a database file are created if it has none. For
-        a while after a request times out (see SILENCE_SECONDS), TrackingError is raised without contacting the server.
+        At first use, MLflow is configured, and the tables of a database file are created if it has none. For some time
+        after a request has timed out (see SILENCE_SECONDS), TrackingError is raised without contacting the server.
         ``seconds`` limits the total time of calls to a server, but only in the main thread; None means no limit.
         """
         if time.monotonic() < self._silent_until:
