@@ -184,7 +184,7 @@ def test_each_question_is_held_to_the_margin_by_itself(tmp_path: Path, capsys: p
     options = [*pair(tmp_path, [0.5] * 39 + [-0.03]), "--margin", "ndcg=.02", "--each"]
     assert decided(tmp_path, *options, *listed(tmp_path, "q1", "q2"))[0] == 0
     status, _, (check,) = decided(tmp_path, *options, *listed(tmp_path, "q1", "q39"))
-    assert (status, check["note"]) == (1, "1 worse by more than the margin: q39 -0.03")
+    assert (status, check["note"]) == (1, "margin exceeded on 1 of 2 questions: q39 -0.03")
     assert "q39" in capsys.readouterr().out
     assert decided(tmp_path, *options)[0] == 1
     assert decided(tmp_path, *options[:-3], "--margin", "ndcg=.04", "--each")[0] == 0
@@ -194,7 +194,7 @@ def test_a_critical_question_that_was_lost_is_no_pass(tmp_path: Path) -> None:
     before = drawn(0.5)
     options = named(tmp_path, scored({"ndcg": before}), scored({"ndcg": [*before[:39], float("nan")]}))
     status, _, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02", "--each")
-    assert (status, check["note"][:37]) == (1, "1 worse by more than the margin: q39 ")
+    assert (status, check["note"][:42]) == (1, "margin exceeded on 1 of 40 questions: q39 ")
     assert decided(tmp_path, *options, "--margin", "ndcg=.02", "--each", *listed(tmp_path, "q3"))[0] == 0
 
 

@@ -151,7 +151,7 @@ def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> No
     for wanted, fault in (("latency_mean", 'did you mean "latency_mean_ms"'), ("latency_p95_ms", "is a quantile")):
         with pytest.raises(ConfigError, match=fault):
             shared_metrics(both, [wanted], ["m"])
-    with pytest.raises(InputError, match="none of the usual metrics"):
+    with pytest.raises(InputError, match="no objective or headline metric can be compared"):
         shared_metrics(both, None, ["results"])
 
 

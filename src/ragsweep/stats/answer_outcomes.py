@@ -34,10 +34,10 @@ class ContextPair(NamedTuple):
 class CoveragePoint(NamedTuple):
     """A point of a risk-coverage curve: the result of giving only answers with a support of at least ``threshold``.
 
-    ``coverage`` is the share of all questions that would be answered. ``score_answered`` is the mean score of the given
-    answers (NaN if there are none). ``score`` is the mean over all questions; a refusal counts 1 for an unanswerable
-    question and 0 for an answerable one. ``hallucinated`` is the share of the unanswerable questions that would be
-    answered (NaN if there are none).
+    Support is the generator's confidence in an answer. ``answered`` and ``coverage`` are the number and the share of
+    questions that would be answered. ``score_answered`` is the mean score of the given answers (NaN without answers).
+    ``score`` is the mean over all questions; a refusal counts 1 for an unanswerable question and 0 for an answerable
+    one. ``hallucinated`` is the share of unanswerable questions that would be answered (NaN without such questions).
     """
 
     threshold: float
@@ -49,11 +49,11 @@ class CoveragePoint(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """One row of the confusion matrix: a kind of question, its counts by outcome, and its count of unknown outcomes."""
+    """One row of the confusion matrix: the outcomes of all questions of one kind (see ``confusion``)."""
 
-    kind: str
-    counts: Mapping[str, int]
-    unknown: int
+    kind: str  # "answerable", "unanswerable", or "unanswerable: " and a type
+    counts: Mapping[str, int]  # outcome (one of ``FATES``) -> number of questions
+    unknown: int  # number of questions with an unknown outcome
 
 
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
@@ -76,7 +76,7 @@ def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
 
 
 def success_of(result: Result) -> Success:
-    """Return a config's success rule, with defaults for missing keys."""
+    """Return a config's rule for solved questions (its key ``success``), with defaults for missing settings."""
     given = result.run.config.get("success") or {}
     metric = str(given.get("metric") or SERVED.metric)
     known = result.summaries.metrics.get(metric)
@@ -87,9 +87,9 @@ def success_of(result: Result) -> Success:
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the outcomes of the answerable questions and of each type of unanswerable question.
 
-    The outcome of a question is unknown if its answer failed, or if the question is answerable but has no known correct
-    answer. If answers are repeated, the first answer to each question counts. The list is empty for a config without
-    answers, and for a system that only searches.
+    ``outcomes`` has the columns of a config's results. The outcome of a question is unknown if its answer failed, or if
+    the question is answerable but has no known correct answer. If answers are repeated, the first answer to each
+    question counts. The list is empty for a config without answers, and for a system that only searches.
     """
     if not {"abstained", *FATES} <= outcomes.keys() or NO_ANSWERS in outcomes.get("answer_failed", ()):
         return []

@@ -43,7 +43,7 @@ class LegComparison:
     wins: int
     losses: int
     label: str  # label of the slice; "" for all questions
-    value: str
+    value: str  # value of this label; "" for all questions
     small: bool  # whether the slice has fewer than 20 questions
     higher_is_better: bool
 
@@ -67,7 +67,7 @@ class UniqueRecall:
     leg: str
     evidences: int  # number of pieces
     share: float  # share of all pieces
-    kept: int
+    kept: int  # number of these pieces among the first ``top_k`` chunks of the fused ranking
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class FusionAudit:
     """A hybrid compared with its legs by one metric, as plain data (``dataclasses.asdict`` gives JSON types).
 
     ``oracle`` is the mean that would result if the best leg were chosen for each question. A hybrid may exceed
-    ``oracle``, because a fused ranking may be better than the rankings of all legs. ``by_question`` has the scores of
-    the hybrid ("") and of each leg for every scored question.
+    ``oracle``, because a fused ranking may be better than the rankings of all legs. ``by_question`` maps each scored
+    question to the scores of the hybrid (key "") and of its legs.
     """
 
     config: str
@@ -137,7 +137,7 @@ class LongerContext:
     """The mean context tokens of two configs, and the differing keys that may explain the longer context.
 
     ``equal`` has overrides that give both configs contexts of about the same length; it is empty if such contexts would
-    need more than ``depth`` chunks.
+    need more chunks than the config key ``depth`` allows.
     """
 
     tokens_before: float
@@ -159,7 +159,7 @@ class DistractorLoss(NamedTuple):
 class Audits(NamedTuple):
     """Checks beyond the deciding metric, mostly of the choice; rows refer to ``SweepConclusion.deciding``."""
 
-    refusing: Mapping[int, int] = {}  # row of a config that refuses all answerable questions -> their number
+    refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> number of these questions
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg that is better than the whole choice
@@ -175,10 +175,10 @@ FEWEST_CHANGES = 10
 def distractor_loss(tables: Sequence[Mapping[str, Sequence[Any]]], metric: str) -> DistractorLoss | None:
     """Compare each question's scores with and without a distractor in its context.
 
-    A question counts if some configs have one of its distractors in the context and others have none; its change is the
-    difference between the means of these two groups of configs. The configs also differ in other ways, so the change
-    does not prove a cause. Changes have the weights and clusters of their questions. Return None if fewer than ten
-    questions count.
+    ``tables`` has the columns of each config's results. A question counts if some configs have one of its distractors
+    in the context and others have none; its change is the difference between the means of these two groups of configs.
+    The configs also differ in other ways, so the change does not prove a cause. Each change has its question's weight
+    and cluster. Return None if fewer than ten questions count.
     """
     weights: dict[str, float] = {}
     sources: dict[str, str] = {}

@@ -54,7 +54,7 @@ class Confusion(NamedTuple):
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
-    """Count the human passes, and the human fails, on which the judge agrees; both arguments have one flag per item."""
+    """Count the human passes, and the human fails, on which the judge agrees; True means that the item passes."""
     passed, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
         Share(int((passed & right).sum()), int(right.sum())), Share(int((~passed & ~right).sum()), int((~right).sum()))
@@ -137,8 +137,8 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
 class Noise(NamedTuple):
     """The differences between two judgements of the same questions; all but ``n`` are NaN if ``n`` is below 2."""
 
-    n: int  # questions with a score in both
-    mean_difference: float
+    n: int  # number of questions with a score in both judgements
+    mean_difference: float  # second judgement minus first
     spread: float  # standard deviation of the differences per question
     of_one: float  # standard deviation of one verdict: spread / sqrt(2)
     of_the_mean: float  # 95 % bound on the chance difference between two means over n questions
@@ -194,7 +194,7 @@ class Calibration:
     compares passes and fails; ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is the share
     of all verdicts that pass; ``corrected_passed`` is this share, corrected for the judge's errors. ``mean`` is the
     mean score; ``corrected_mean`` is this mean, corrected by the labels. ``corrected_mean`` is NaN if there are too few
-    labels, or if all labels are 0 or 1 (wrong or right) although some scores are fractions.
+    labels, or if all labels, but not all scores, are 0 or 1.
     """
 
     metric: str
@@ -230,8 +230,8 @@ def measure(
         metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
-        threshold: The pass mark for verdicts, and for labels on the scale of the verdicts; labels of 0 and 1 mean
-        wrong and right.
+        threshold: The pass mark for verdicts and labels. If all labels, but not all verdicts, are 0 or 1, the pass mark
+        for labels is .5.
         sources: Question -> its cluster; None means that each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
@@ -245,7 +245,7 @@ def measure(
         raise InputError(f"{why}; label questions that the judge has scored")
     judge, people = (np.array([scores[question] for question in both]) for scores in (verdicts, labels))
     everything = np.array(list(verdicts.values()))
-    # Labels of 1 and 0 mark right and wrong answers; they cannot correct a mean of other scores.
+    # Labels that are all 0 or 1 state only whether answers pass; they cannot correct a mean of other scores.
     marks = bool(np.isin(people, (0, 1)).all() and not np.isin(everything, (0, 1)).all())
     passes, passing = map(threshold.passes, (judge, everything))
     right = (threshold._replace(score=0.5) if marks else threshold).passes(people)

@@ -34,7 +34,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs in one parameter or in a whole part; "" if a config lacks it."""
+    """A difference between two configs in one parameter or one whole part; a value is "" if a config lacks it."""
 
     name: str
     before: str
@@ -94,7 +94,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether runs differ in a parameter or, if a run lacks the parameter (a list, for example), in its node."""
+    """Return whether runs differ in a parameter; if only some runs have it, their config nodes are compared."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
@@ -161,7 +161,7 @@ def _factor_value(run: Run, part: str) -> str:
 
 
 def check_same_questions(one: Result, other: Result, swept: bool = False) -> None:
-    """Raise InputError if results differ in golden set, corpus or ``HOW_MEASURED``; ``swept``: advice for sweeps."""
+    """Raise InputError if golden set, corpus or ``HOW_MEASURED`` differ; ``swept``: the results are of one sweep."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -190,7 +190,7 @@ def check_whole(result: Result) -> None:
     if result.run.state == DROPPED:
         asked, of = result.run.race["asked"], result.run.race["of"]
         raise InputError(
-            f"{result.name} was dropped by a race after {asked} of {of} questions; run it on its own, without a race"
+            f"{result.name} was dropped by a race after {asked} of {of} questions; run this config alone, without -m"
         )
 
 
@@ -229,7 +229,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
             raise ConfigError(f"{name}: {reason}; {way}")
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen:
-        way = f"none of the usual metrics can be compared; choose another with --metric{nearest('', comparable)}"
+        way = f"no objective or headline metric can be compared; choose another with --metric{nearest('', comparable)}"
         none = (
             "the compared runs share no comparable metric (a mean of scores for which either higher or lower is better)"
         )

@@ -159,7 +159,11 @@ def decide(
 
 
 def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> RareLosses | None:
-    """Return the effect of rare large losses on the lead of ``row`` over ``other``; None if losses are impossible."""
+    """Return the effect of rare large losses on the lead of ``row`` over ``other``.
+
+    Return None if the configs differ only in the length of their contexts, and a longer context can only raise the
+    metric (see ``length_keys``).
+    """
     if length_keys(results[row], results[other], compared):
         return None
     gains = compared.better[row] - compared.better[other]

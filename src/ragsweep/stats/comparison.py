@@ -65,7 +65,7 @@ class Correction:
     means: Doubles
     judged: Differences
     labels: int  # smallest number of labels of any config
-    note: str
+    note: str  # why labels are unused, and ``MARKS`` if it applies; "" if neither
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,7 @@ class SweepConclusion:
 
 
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
-    """Return the names of the two configs to compare first, the baseline and the candidate.
+    """Return the names of the two configs that a user should compare first: the baseline and the candidate.
 
     The candidate is the choice, or the best config if there is no choice. The baseline is the reference. If the
     reference is the candidate itself, the baseline is the runner-up or, if there is none, the first other config.

@@ -132,7 +132,8 @@ def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> 
 
     The variance is computed by cluster, from the ranks of each sample's numbers in the other sample (DeLong et al.,
     Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
-    (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair then counts as reversed.
+    (Satterthwaite). If the samples hardly overlap, this variance vanishes. The probability is therefore at least half
+    the weight of one pair of numbers away from 0 and 1, and the standard error is at least the weight of one pair.
     """
     over, under = _placements(now, before), 1 - _placements(before, now)
     pair = 1 / (now.independent * before.independent)
@@ -220,7 +221,7 @@ class Drift:
     now: float
     before: float
     compared: EstimateInterval
-    requests: int
+    requests: int  # number of requests with a known value
     verdict: Verdict
     tolerance: float
 

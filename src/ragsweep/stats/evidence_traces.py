@@ -26,7 +26,7 @@ class Traces:
     legs: Mapping[str, Numbers]  # leg of a hybrid -> ranks
     exact: Mapping[str, Numbers]  # ranks by exact search, for legs with an approximate index
     first: Numbers  # ranks after fusion, before reranking
-    ranked: Numbers
+    ranked: Numbers  # final ranks, after reranking if there is a reranker
     in_context: Flags
     top: Doubles  # the score of the first chunk after reranking
     scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric -> scores; "" is the fused ranking before a reranker

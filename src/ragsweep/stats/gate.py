@@ -68,13 +68,13 @@ class Condition(NamedTuple):
 class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
-    ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
-    in four of five cases. It is None for other checks, if the number is unknown or already reached, if the candidate
-    lacks scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of
-    repetitions per answer that would narrow the interval equally without new questions. It is None if no number would,
-    if nothing is repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If
-    human labels correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest
-    number of labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
+    ``needed``, for an inconclusive margin, is the number of questions with which equal configs would pass with a
+    probability of .8. It is None for other checks, if the number is unknown or already reached, if the candidate lacks
+    scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of repetitions
+    per answer that would narrow the interval equally without new questions. It is None if no number would, or if
+    ``needed`` or ``variance`` is None. ``against`` names the baseline if there are several, else "". If human labels
+    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest number of
+    labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition
@@ -86,7 +86,7 @@ class Check:
     needed: int | None = None
     needed_repetitions: int | None = None
     against: str = ""
-    variance: VarianceShares | None = None  # of the difference or the mean; None if nothing is repeated
+    variance: VarianceShares | None = None  # of the difference or the mean; None in a slice, or if nothing is repeated
     judged: noninferiority.Gate | None = None
     labels: int = 0
     lost: Sequence[str] = ()
@@ -130,7 +130,7 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
     size, known = condition.written_size, f"{condition.metric} ranges from {low:g} to {high:g}"
     if condition.relative:
         if condition.size >= 1 and low >= 0 and result.summaries.metrics[condition.metric].higher_is_better:
-            raise ConfigError(f"--margin: {known}; use a percentage of the mean below 100%, got {size}")
+            raise ConfigError(f"--margin: {known}; give a percentage of the baseline's mean below 100%, got {size}")
     elif condition.kind == MARGIN and condition.size >= high - low:
         raise ConfigError(
             f"--margin: {known}; a margin must be smaller than the metric's range ({high - low:g}), got {size}"
@@ -287,7 +287,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     decision: noninferiority.Decision = "inconclusive" if note else "pass"
     if beyond:
         moved = [f"{matrix.questions[n]} {candidate[n] - baseline[n]:+.3g}" for n in beyond]
-        decision, note = "fail", f"{len(beyond)} worse by more than the margin: {list_first(moved)}"
+        decision, note = "fail", f"margin exceeded on {len(beyond)} of {len(slack)} questions: {list_first(moved)}"
     lost = [f"{baseline[n]:.3g} -> {candidate[n]:.3g} in {texts[matrix.questions[n]]}" for n in beyond]
     lost += [f"not scored in the candidate: {texts[name]}" for name in missing]
     nearest_slack = float(slack.min()) if len(slack) else math.nan

@@ -39,10 +39,10 @@ NO_RUN = "whose run is neither the run id nor the name in tables of one of these
 OTHER_ANSWER = "whose answer was not given by the named run or, if none is named, by any of these configs"
 TWO_CONTEXTS = "whose answer was given from different contexts, which the metric reads (name the run)"
 NO_QUESTION = "for a question without a score in some config"
-MARKS = "all labels are 0 or 1: they correct shares of passes, not mean scores"
+MARKS = "all labels are 0 or 1: they correct shares of passes; to correct means, label on the metric's scale"
 _INCOMPLETE = (
-    "labels of one config's answers count for another config only if all its answers to the labelled questions"
-    " are labelled"
+    "labels of one config's answers count for another config only if they cover all answers of the other config to the"
+    " labelled questions"
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 _RUNS = 'put the run id, or the config\'s name in tables, into the column "run"; a name given with name= does not count'
@@ -66,7 +66,7 @@ class MatchedLabels:
     metric: str
     total: int
     unused: Mapping[str, int]  # reason -> number of labels
-    marks: str  # ``MARKS`` if all labels are 0 or 1 (wrong or right) although some scores are fractions, else ""
+    marks: str  # ``MARKS`` if all labels, but not all scores, are 0 or 1, else ""
 
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
         """Return the labels of ``rows`` on the questions in ``among``, as (rows, questions); NaN elsewhere.
@@ -101,7 +101,7 @@ class MatchedLabels:
 
 
 def match_labels(people: RunLabels, results: Sequence[Result], matrix: Matrix) -> MatchedLabels:
-    """Match the labels of the metric of ``matrix`` with the answers of its configs, whose results are given.
+    """Match the labels of the metric of ``matrix`` with the answers of its configs; ``results`` are in matrix order.
 
     Raises:
         InputError: The run of a label matches more than one config.

@@ -199,7 +199,7 @@ def _percentiles(means: Doubles, tails: Doubles) -> Doubles:
 def _widen(
     rows: Doubles, bounds: tuple[Doubles, Doubles], ends: tuple[Doubles, Doubles], effective: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Widen ends to contain the low end of scores at the upper bound and the high end of scores at the lower bound."""
+    """Lower each low end to at most that of scores all at the upper bound; raise high ends likewise (lower bound)."""
     (lowest, highest), (low, high) = bounds, ends
     unknown = np.isnan(rows)
     with np.errstate(divide="ignore"):

@@ -19,7 +19,7 @@ FEWEST = 8
 GOOD = 0.25
 """The share of the configs, best means first, that count as good."""
 REDUNDANT = 0.98
-"""Minimum correlation, over the configs, from which two questions of one cluster are redundant."""
+"""Minimum correlation, over the configs, at which two questions of one cluster are redundant."""
 _NORMAL = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
 _PRIOR = 2.0

@@ -122,7 +122,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
             f"{matrix.metric}: the metric's range must be finite and larger than the margin or gain"
-            f" ({abs(margin):g}), got {spread:g}"
+            f" ({abs(margin):g}), got {spread:g}; correct the bounds of the metric, or omit --sequential"
         )
     if not matrix.values.shape[1]:
         return undecided(matrix, margin, "no question has a score in every config")

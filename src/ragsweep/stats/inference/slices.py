@@ -32,7 +32,7 @@ def by_slice(
     resamples: int = RESAMPLES,
     rising: Flags | None = None,
 ) -> tuple[Slice, ...]:
-    """Compare every config with the first one in every slice, corrected for all comparisons (max-T; Holm).
+    """In each slice, compare every config with the first one; correct for all comparisons (max-T; Holm).
 
     ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" means
     that a question has no value. The number of ``resamples`` is reduced if the work would exceed ``WORK``. ``rising``
