@@ -57,7 +57,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
 
 def check_study(values: Mapping[str, Any], arguments: Sequence[str], loader: ConfigLoader) -> None:
-    """Raise HydraException if the storage of a search is unusable, or has a study of another search by its name.
+    """Raise HydraException if the storage is unusable, or if ``study_name`` names the study of another search.
 
     ``values`` are the settings of ``OptunaSweeperConf``, and ``arguments`` are the overrides on the command line.
     """

@@ -172,7 +172,7 @@ def _is_readable(override: Override, loader: ConfigLoader | None) -> bool:
 
 
 def _spelled(value: Any) -> Any:
-    """Quote each string in ``value`` that has quotes in it, as ``${oc.env:A,"b c"}`` has; Hydra would misspell it."""
+    """Quote each string in ``value`` that contains quotes, such as ``${oc.env:A,"b c"}``; Hydra would not do so."""
     if isinstance(value, list):
         return [_spelled(one) for one in value]
     if isinstance(value, dict):

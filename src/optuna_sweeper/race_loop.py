@@ -21,9 +21,9 @@ AfterRung = Callable[[int, Mapping[int, JobOutcome], tuple[int, ...]], None]
 
 @dataclass(frozen=True)
 class Rung:
-    """The decision of a race: the end of the next rung (None: the remaining jobs run in full), and the dropped jobs."""
+    """The decision of a race: the end of the next rung, and the jobs to drop."""
 
-    until: int | None
+    until: int | None  # such as a number of questions; None: the remaining jobs run in full
     dropped: tuple[int, ...] = ()
 
 

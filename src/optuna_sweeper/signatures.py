@@ -45,7 +45,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """A composer that also hashes the configs of trials; each program needs its own instance."""
+    """A composer of one program's configs, which also hashes them, so that equal configs are evaluated only once."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader

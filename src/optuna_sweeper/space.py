@@ -30,7 +30,7 @@ from optuna_sweeper.samplers import BRUTE_FORCE, GRID
 
 @dataclass(frozen=True)
 class Space:
-    """Parameters in topological order, and the overrides that all trials share."""
+    """Parameters, each after the parents on which it depends, and the overrides that all trials share."""
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()

@@ -102,7 +102,7 @@ class SharedStudy:
         """Record why the study is stopped, and by which rule."""
         self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
 
-    # --- the life of a trial -------------------------------------------------------------------------------------
+    # --- claiming and finishing trials ---------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
         """Claim up to ``most`` trials for this process, including trials of dead processes; return them in job order.
@@ -219,7 +219,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue this process's running trials; ``lost``: a worker died, so the attempts count."""
+        """Re-enqueue this process's running trials; if ``lost``, a worker died, so the attempts count."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

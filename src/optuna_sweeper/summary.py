@@ -41,7 +41,7 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
         count = len(settings.directions)
         unnamed = ["objective"] if count == 1 else [f"objective {number + 1}" for number in range(count)]
         plots.draw(study.optuna, settings.objectives or unnamed, target / "plots")
-    _log.info("study %s: %s %s", study.plan.name, plain["states"], plain["stopped"])
+    _log.info("study %s: trials %s; stopped early: %s", study.plan.name, plain["states"], plain["stopped"] or "no")
 
 
 def _replace(path: Path, text: str) -> None:
