@@ -24,7 +24,7 @@ REPEATED = 20
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Open the study with the name or the suffix of ``plan``; create the study if there is none.
+    """Open the study that has the plan's name or, if the plan has one, the suffix; create it if there is no such study.
 
     Raises HydraException if the existing study has a different space, direction, subject (what is measured) or format.
     """

@@ -170,8 +170,8 @@ def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
     """Read the space from ``params`` and from the overrides ``typed`` on the command line; ``typed`` takes precedence.
 
-    Raises HydraException for malformed ``params`` or sweeps, and for a cycle of conditions. A condition must be on
-    known values of a known parent that is neither continuous nor logarithmic.
+    Raises HydraException for malformed ``params`` or sweeps, for a cycle of conditions, and for a condition whose
+    parent is unknown, continuous or logarithmic, or lacks the required value.
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"{PARAMS}: must be a mapping from keys to sweeps, got {params!r}")

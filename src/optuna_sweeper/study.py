@@ -34,7 +34,7 @@ EXHAUSTED = 200
 """Number of duplicates in a row after which the space counts as exhausted."""
 
 SMALL = 1000
-"""Maximum number of points of a space that counts as exhausted as soon as every point has a trial."""
+"""Maximum number of points of a space for which the search checks whether every point has been tried."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]

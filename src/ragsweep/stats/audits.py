@@ -125,7 +125,7 @@ class BetterLeg:
 
 
 class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than its hybrid: the worst slice, then other significant ones."""
+    """The slices where a leg alone is notably better than its hybrid: the worst, then up to two significant ones."""
 
     config: str
     metric: str

@@ -155,8 +155,8 @@ def choose(
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
         baseline: The row of the config in production, if one is declared. Unless the limits or ``refusing`` exclude it,
-        the baseline is chosen under three conditions. First, its expected mean ties with the best, or its expected loss
-        against the best config is below ``loss``. Second, the best config is neither likely better nor shown to be
+        the baseline is chosen if three conditions hold. First, its expected mean ties with the best, or its expected
+        loss against the best config is below ``loss``. Second, the best config is neither likely better nor shown to be
         cheaper. Third, no config is chosen for its lower cost.
     """
     limits = {name: limit for name, limit in constraints.items() if limit is not None}

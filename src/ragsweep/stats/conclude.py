@@ -114,7 +114,7 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
     """Return the effect of distractors on the success metric if its interval excludes 0, else None.
 
-    Return None also if the configs have different success metrics.
+    Also return None if the configs have different success metrics.
     """
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:

@@ -244,7 +244,7 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
     """Compare the pair in each slice; ignore rare losses if a longer context can only raise the metric.
 
-    ``unit`` is "" unless ratios are compared. Ratios are not compared if any config of the family has a value of 0.
+    ``unit`` is "" unless ratios are compared. Ratios are not compared if any config of the family has a value <= 0.
     """
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []

@@ -28,9 +28,9 @@ LONGER = 1.5
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """Return the keys that make one of two configs' contexts longer, if a longer context can only raise the metric.
 
-    The metric's name must begin with one of ``RISING``. The configs must differ only in ``LENGTHENING`` keys, all in
-    the same direction, so that the longer context begins with the shorter one. No question may score worse with the
-    longer context. Otherwise, the result is empty.
+    The result is empty unless three conditions hold. The metric's name begins with one of ``RISING``. The configs
+    differ only in ``LENGTHENING`` keys, all in the same direction, so that the longer context begins with the shorter
+    one. No question scores worse with the longer context.
     """
     keys, falls = _lengthened(one, other, matrix)
     return () if falls else keys

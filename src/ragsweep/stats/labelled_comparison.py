@@ -67,7 +67,7 @@ class CorrectedMeans:
         return float(NormalDist().cdf(gain / error))
 
     def expected_loss(self, row: int, other: int) -> float:
-        """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
+        """Return the expected loss of choosing ``row`` over ``other`` (a gain counts as 0); NaN with too few labels."""
         gain, error = self._difference(row, other)
         if math.isnan(error) or not error:
             return max(-gain, 0.0)
