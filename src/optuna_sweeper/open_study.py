@@ -24,7 +24,7 @@ REPEATED = 20
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Open the study that has the plan's name or, if the plan has one, the suffix; create it if there is no such study.
+    """Open the study with the plan's name, or with a name that ends in the plan's suffix; create it if there is none.
 
     Raises HydraException if the existing study has a different space, direction, subject (what is measured) or format.
     """

@@ -407,7 +407,7 @@ def test_a_level_counts_declined_answers_as_the_worst_case_and_leaves_out_what_d
 
 def test_a_bound_on_the_wrong_side_names_the_right_one(tmp_path: Path) -> None:
     (run,) = record(tmp_path, scored({"latency_ms": drawn(5)}))
-    with pytest.raises(ConfigError, match="lower values are better; bound it with --at-most"):
+    with pytest.raises(ConfigError, match="lower values are better; use --at-most"):
         gate(["--candidate", run, "--path", str(tmp_path), "--at-least", "latency_ms=3"])
     assert gate(["--candidate", run, "--path", str(tmp_path), "--at-most", "latency_ms=6"]) == 0
 

@@ -208,7 +208,7 @@ def test_reason_is_given_where_nothing_is_compared() -> None:
     assert "no question has a score" in refused(one_metric("a", first), one_metric("b", second))
     assert "no config was evaluated" in refused()
     both = [partial(one_metric(name, noisy(0.5)), METRIC) for name in "ab"]
-    assert f"{METRIC} is not compared: too few of its questions could be scored" in refused(*both)
+    assert f"{METRIC} is not compared: fewer than two configs have enough scored questions" in refused(*both)
 
 
 def test_evaluated_configs_that_were_excluded_are_counted_where_fewer_than_two_remain() -> None:
@@ -237,7 +237,7 @@ def test_configs_are_compared_by_what_is_complete_though_another_metric_is_not()
     assert found.matrix.configs == ("a", "b")
     assert kinds(found) == kinds(whole)
     assert set(found.others) == set(whole.others) - {"faithfulness"}
-    assert "too few of its questions" in found.skipped["faithfulness"]
+    assert "fewer than two configs have enough scored questions" in found.skipped["faithfulness"]
     one = judged(results[0], partial(results[1], "faithfulness", "cost_per_1000"))
     assert "faithfulness" in one.skipped
     assert np.isnan(one.costs.values["cost_per_1000"]).tolist() == [False, True]
@@ -250,7 +250,7 @@ def test_first_complete_headline_metric_stands_in_for_an_objective_that_is_not()
     ]
     found = judged(*results)
     assert (found.metric, found.objective) == (METRIC, "faithfulness")
-    assert "too few of its questions could be scored" in found.skipped["faithfulness"]
+    assert "fewer than two configs have enough scored questions" in found.skipped["faithfulness"]
 
 
 def test_partial_failed_and_unmeasured_configs_are_left_out_and_named() -> None:
@@ -367,7 +367,7 @@ def test_a_config_without_a_price_does_not_keep_a_cheaper_one_of_two_others_from
     prices = {"dear": (0.503, 2.0), "cheap": (0.5, 1.0), "unpriced": (0.2, math.nan)}
     results = [one_metric(name, noisy(mean, 300), cost_per_1000=price) for name, (mean, price) in prices.items()]
     assert chosen(*results[:2]) == chosen(*results) == "cheap"
-    assert "too few of its questions could be scored" in judged(*results).skipped["cost_per_1000"]
+    assert "too few scored questions" in judged(*results).skipped["cost_per_1000"]
 
 
 @settings(max_examples=15)

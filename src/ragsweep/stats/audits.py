@@ -62,7 +62,7 @@ class LegComparison:
 
 @dataclass(frozen=True)
 class UniqueRecall:
-    """The evidence that only one leg has among its first ``top_k`` chunks, and how much of it the hybrid keeps."""
+    """The evidence that only one leg has among its first ``top_k`` chunks, and the part that the hybrid keeps."""
 
     leg: str
     evidences: int  # number of pieces

@@ -142,13 +142,13 @@ def _parents(name: str) -> list[str]:
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Return the class that a config node names; "" if it names none, None if the node is absent or not a mapping."""
+    """Return the class that a config node names; "" if the node names none, None if it is absent or no mapping."""
     node = _node(config, path)
     return str(node.get("_target_", "")) if isinstance(node, Mapping) else None
 
 
 def _node(config: Mapping[str, Any], path: str) -> Any:
-    """Return the value of a config's key; None if it is absent."""
+    """Return the value of a config's key; None if the key is absent."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None

@@ -68,7 +68,7 @@ def compare_configs(
     left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in unscored if not is_complete(result, metric)]
     left_out += [ExcludedConfig(result.name, "not measured") for result in unscored if is_complete(result, metric)]
     partial = [name for name in usable if not all(is_scored(result, name) for result in scored)]
-    skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
+    skipped |= dict.fromkeys(partial, "some configs have too few scored questions")
     kept = [name for name in usable if name not in partial]
     return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))
 
@@ -213,5 +213,5 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
     if not all(is_mean(result, metric) for result in results):
         return "it is not a mean over questions"
     if sum(is_scored(result, metric) for result in results) < 2:
-        return "too few of its questions could be scored: fewer than two configs have enough scores"
+        return "fewer than two configs have enough scored questions"
     return ""

@@ -50,11 +50,11 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """Return the row over which the choice has an unproven lead, and the number of questions needed to prove it.
 
-    This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
-    there is no choice or no other config, if the choice's mean is not better, or if the lead is already shown. They are
-    also None if the two configs count as equal, if neither is the reference, or if labels correct the differences. The
-    number alone is None if the spread of the difference is unknown, or if the number is too large (see
-    ``questions_needed``).
+    This row is the declared baseline. If there is no baseline, or if it is the choice, the row is the runner-up. Both
+    results are None if there is no choice or no other config, if the choice's mean is not better, or if the lead is
+    already shown. They are also None if the two configs count as equal, if neither is the reference, or if labels
+    correct the differences. The number alone is None if the spread of the difference is unknown, or if the number is
+    too large (see ``questions_needed``).
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
@@ -98,8 +98,8 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
     """Find a config with other chunking and a shorter context than the choice; None if there is none.
 
-    Return the config's row and the lengths of both contexts (see ``longer_context``). The baseline (or, if there is
-    none or it is the choice, the runner-up) is tried first, then the other configs, starting with the best.
+    Return the config's row and the lengths of both contexts (see ``longer_context``). The declared baseline is
+    tried first (the runner-up if there is no baseline, or if it is the choice), then the other configs, best first.
     """
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]

@@ -140,7 +140,7 @@ class PairSlice(NamedTuple):
 
 
 class PairCorrection(NamedTuple):
-    """A pair's difference corrected by human labels, the verdict on it, and notes on the labels."""
+    """A pair's difference corrected by human labels, the verdict on this difference, and notes on the labels."""
 
     found: Corrected
     kind: Kind

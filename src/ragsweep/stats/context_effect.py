@@ -118,9 +118,9 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
     """Compare the results of a config without context and of one with context, question by question.
 
     ``success`` defines when a question is solved. A question is "known already" if both configs solve it, "helped" if
-    only the config with context solves it, and "hurt" if only the other config solves it. If neither config solves it,
-    it is "abstained" if the config with context refused to answer it, else "never solved". Both tables must have
-    answers and the metric.
+    only the config with context solves it, and "hurt" if only the other config solves it. A question that neither
+    config solves is "abstained" if the config with context refused to answer it, else "never solved". Both tables must
+    have answers and the metric.
     """
     base, other = (
         dict(zip(table["question_id"], map(float, table[success.metric]), strict=True))

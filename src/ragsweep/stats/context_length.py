@@ -106,7 +106,7 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
 
 
 def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
-    """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` that fills it.
+    """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` to fill this budget.
 
     A budget alone would cut the longer contexts without lengthening the shorter ones. The result is empty if that
     ``top_k`` would exceed ``depth``.

@@ -21,7 +21,7 @@ STAGES = (CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION, RERANKING, TOP_K, BUDGET)
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The number of pieces of evidence that a stage loses, and the number left after it."""
+    """The number of pieces of evidence that a stage loses, and the number left after this stage."""
 
     stage: str
     lost: int
@@ -139,7 +139,7 @@ def funnel(result: Result) -> Funnel | None:
 
 
 def _lost_at(traces: Traces) -> Numbers:
-    """Return the index of the stage that lost each piece of evidence; one past the last stage if it is not lost."""
+    """Return, for each piece of evidence, the index of the stage that lost it; one past the last stage if none did."""
     within, legs, exact = traces.within, list(traces.legs.values()) or [traces.first], list(traces.exact.values())
     found, near = np.any([leg > 0 for leg in legs], axis=0), np.any([within(leg) for leg in legs], axis=0)
     first, missed = within(traces.first), np.zeros_like(found)

@@ -28,7 +28,7 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
     """Compare a hybrid with each of its legs at the same ``top_k`` and budget; the legs are not reranked.
 
     Args:
-        result: Result of a hybrid. If it has a reranker, the fused ranking before reranking is audited.
+        result: Result of a hybrid. With a reranker, the fused ranking before reranking is audited.
         metric: One of :func:`audited_metrics`, by default the first.
         reranked: Whether to audit the hybrid's ranking after the reranker instead.
 

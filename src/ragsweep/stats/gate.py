@@ -107,7 +107,7 @@ def check_same_coverage(before: Result, after: Result) -> None:
     first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
-            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}, so one of them may"
+            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}, so one config may"
             " have more questions without a score; run both with the same coverage"
         )
 
@@ -117,7 +117,7 @@ def check_direction(condition: Condition, result: Result) -> None:
     higher = bool(result.summaries.metrics[condition.metric].higher_is_better)
     if not condition.paired and (condition.kind == MOST) == higher:
         option, better = ("--at-least", "higher") if higher else ("--at-most", "lower")
-        raise ConfigError(f"{condition.metric}: {better} values are better; bound it with {option} instead")
+        raise ConfigError(f"{condition.metric}: {better} values are better; use {option} instead")
 
 
 def check_reachable(condition: Condition, result: Result, bounds: tuple[float, float]) -> None:

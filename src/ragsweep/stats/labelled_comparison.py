@@ -96,7 +96,7 @@ def compare_labelled(
 
     Without a baseline, differences are relative to the config that is chosen by corrected means. A corrected mean is
     the reference's mean plus the corrected difference, so the choice can depend on the reference. ``references`` lists
-    the references of earlier, recursive calls; if the choice is among them, the last of them stays the reference.
+    the references of earlier, recursive calls; if the choice is one of these, the last one stays the reference.
 
     Raises:
         InputError: The run of a label matches more than one config.

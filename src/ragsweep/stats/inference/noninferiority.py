@@ -34,8 +34,8 @@ class Gate:
     """The decision of a gate, with its numbers in the metric's unit.
 
     ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
-    the passing side; ``low`` and ``high`` bound it, each one-sided at ``LEVEL``. The decision is "pass" if the whole
-    interval is at or above 0, "fail" if the whole interval is below 0, and "inconclusive" otherwise.
+    the passing side; ``low`` and ``high`` are bounds on the slack, each one-sided at ``LEVEL``. The decision is "pass"
+    if the whole interval is at or above 0, "fail" if the whole interval is below 0, and "inconclusive" otherwise.
     """
 
     decision: Decision
@@ -203,7 +203,7 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float) -> tuple[float, str]:
-    """Return a lower bound on the slack that allows for rare losses, and the reason for it.
+    """Return a lower bound on the slack that allows for rare losses, and the reason for this bound.
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
     survive an additional cluster that loses everything. With enough observed losses, the studentised bootstrap gives
