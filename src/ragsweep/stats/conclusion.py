@@ -223,8 +223,8 @@ def conclude_pair(
     """Compare the second config with the first within their ``family``; human labels (``people``) correct differences.
 
     Raises:
-        InputError: One of the configs has no label that counts for a labelled metric, or the run of a label matches
-        both configs.
+        InputError: One of the configs has no usable label for a labelled metric, or the run of a label matches both
+        configs.
     """
     pairs = [family.compare(*results, metric) for metric in metrics]
     corrected = holm(np.array([pair.found.randomisation[pair.rows[1]] for pair in pairs]))

@@ -219,7 +219,7 @@ def _best_order(traces: Traces, seen: Flags) -> Flags:
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
-    """Yield each question whose first chunk after reranking is a phantom hit (see ``PhantomHit``), best score first."""
+    """Yield the phantom hits of a config, highest score first; the first chunk is the first after reranking."""
     number = np.bincount(traces.question, minlength=len(traces.questions))
     relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
     known = (number > 0) & ~np.isnan(traces.top)

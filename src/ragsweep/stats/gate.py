@@ -163,7 +163,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
     Raises:
-        InputError: Some config has no label of the metric that counts, the run of a label matches both configs, or a
+        InputError: Some config has no usable label for the metric, the run of a label matches both configs, or a
         test in ``noninferiority`` raises InputError, for example for a relative margin of a mean that is not above 0. A
         slice with such a mean is inconclusive instead.
     """
@@ -201,7 +201,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None, *, sliced: bool) -> noninferiority.Gate:
-    """Decide a condition by a test for a single look or, with a ``spread``, by the sequential test.
+    """Decide a condition by a test that is applied once or, with a ``spread``, by the sequential test.
 
     If the questions are a slice (``sliced``) whose mean allows no relative margin, the condition is inconclusive.
     """

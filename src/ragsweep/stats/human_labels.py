@@ -245,6 +245,6 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected) -> str:
 
 
 def check_corrected(matched: MatchedLabels, found: Corrected) -> None:
-    """Raise InputError if nothing was corrected because a config has no label that counts."""
+    """Raise InputError if nothing was corrected because a config has no usable label."""
     if not found.labels and found.value != found.value:
         raise InputError(f"--labels: {reason_uncorrected(matched, found)}")

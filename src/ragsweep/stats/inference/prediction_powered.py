@@ -42,15 +42,15 @@ def prediction_powered(
 
     The method is power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453). The
     estimate is the mean of the labels, plus ``weight`` times the difference between the judge's means over all
-    questions and over the labelled ones. The weight, between 0 and 1, minimises the estimated variance. Variances are
-    computed from each question's influence, summed by cluster, so rows may be labelled on the same or on different
+    questions and over the labelled questions. The weight, between 0 and 1, minimises the estimated variance. Variances
+    are computed from each question's influence, summed by cluster, so rows may be labelled on the same or on different
     questions. The labelled questions must be drawn at random.
 
     For marks (labels of 0 and 1), the interval is normal, with pseudo-labels added, because a few marks may agree with
     each other, or with the judge, by chance. The number of added clusters is half the squared normal quantile (about
     two at 95 %) times the number of rows; each of them has a pseudo-label in every row. The pseudo-labels are spread
-    evenly over right and wrong, and over the judge's lowest and highest score (after Agresti and Coull, American
-    Statistician 52, 1998, and Agresti and Caffo, 54, 2000).
+    evenly over 0 and 1, and over the judge's lowest and highest score (after Agresti and Coull, American Statistician
+    52, 1998, and Agresti and Caffo, 54, 2000).
 
     For other labels, the interval is Student's; its degrees of freedom are the number of labelled clusters minus 1. If
     these labels do not vary at all, the rule of three bounds the share of questions that might differ. Each such
