@@ -21,10 +21,10 @@ from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, clus
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
-SKEWED = "a few large differences decide the result: more such questions are needed"
-FEW_DIFFER = "very few questions differ: a large loss on a few others may be unseen"
-UNSEEN = "the candidate is worse on very few questions: large losses on a few others may be unseen"
-UNSEEN_GAINS = "the candidate is better on very few questions: large gains on a few others may be unseen"
+SKEWED = "a few questions with large differences decide the result; add questions"
+FEW_DIFFER = "very few questions differ, so rare large losses may be missing from the golden set; add questions"
+UNSEEN = "the candidate is worse on very few questions, so rare large losses may be missing; add questions"
+UNSEEN_GAINS = "the candidate is better on very few questions, so rare large gains may be missing; add questions"
 SPARSE = 30
 """Number of differing questions below which a normal approximation underestimates rare and large losses."""
 
