@@ -33,7 +33,7 @@ def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
 
 
 def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
-    """Return the config keys (see `PARTS`) of the first part whose address is not that in ``addresses``, else ""."""
+    """Return the keys (see `PARTS`) of the first part whose address differs from ``addresses``; "" if none differs."""
     parts = zip(PARTS, graph.addresses.items(), strict=True)
     return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
 

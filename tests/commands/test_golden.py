@@ -102,7 +102,7 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
         (["gates"], "specify the golden file"),
         (["gates", "a.jsonl", "b.jsonl"], "takes only one file, got a.jsonl, b.jsonl; write settings"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
-        (["gates", "golden.jsonl", "~gates.G1-1"], "gates.G1-1 is missing; add it, or omit it by a profile"),
+        (["gates", "golden.jsonl", "~gates.G1-1"], "gates.G1-1 is missing; add it, or list only the other"),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
         (["gates", "golden.jsonl", "old=pages"], "old=pages: is not used by golden gates, only by golden verify; "),
         (

@@ -130,7 +130,7 @@ def test_a_build_does_not_replace_the_work_of_a_person(place: Path) -> None:
     )
     for path in (built, place / "own.jsonl"):
         before = path.read_bytes()
-        with pytest.raises(InputError, match="build would replace them"):
+        with pytest.raises(InputError, match="this build would replace questions"):
             golden(["build", *WORDS, "seed=1", f"out={path}"])
         assert path.read_bytes() == before
 
@@ -158,9 +158,9 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
         (["corpus=pages", "out=set", "+strata.priorities={part0: a}", "embedder=hashing"], "strata.shares), got 'a'"),
         (["corpus=pages", "out=set", "+strata.priorities={part: 1}", "embedder=hashing"], "priorities.part: no strat"),
         (["corpus=pages", "out=set", "+strata.patterns={a: '*'}"], "strata.patterns.a: must be a list, such as"),
-        (["corpus=pages", "out=set", "~gates.G5-2"], "gates.G5-2 is missing; add it, or omit it by"),
+        (["corpus=pages", "out=set", "~gates.G5-2"], "gates.G5-2 is missing; add it, or list only the other gates"),
         (["corpus=pages", "out=set", "strata.shares=3"], "strata.shares: must be a list of numbers"),
-        (["corpus=pages", "out=set", "strata.shares=[1, 0]", "embedder=hashing"], "shares: are all 0 for the prior"),
+        (["corpus=pages", "out=set", "strata.shares=[1, 0]", "embedder=hashing"], "in use (2) is 0; set one above 0"),
         (["corpus=pages", "out=set", "strata.cap=x"], "cap: must be a number of at least 0, such as .5, got 'x'"),
         (["corpus=pages", "out=set", "strata.cap=true"], "cap: must be a number of at least 0, such as .5, got True"),
         (["corpus=pages", "out=set", "strata.by=clusters", "strata.clusters=0"], "strata.clusters: must be a whole"),
@@ -208,5 +208,5 @@ def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest
     assert golden(["build", *WORDS]) in (1, 3)
     shown = capsys.readouterr().out
     assert "No answerable question was found" in shown
-    assert "1 of 7 documents: left out, because their language is not one of the set's (en)." in " ".join(shown.split())
-    assert "0 of 30 questions: no others are specific and pass the gates." in " ".join(shown.split())
+    assert "1 of 7 documents: left out, because they are in no language of the set (en)." in " ".join(shown.split())
+    assert "0 of 30 questions: no other is specific and passes the gates." in " ".join(shown.split())

@@ -130,7 +130,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         with pytest.raises(InputError, match=message):
             read_existing(place / "golden.jsonl", has_weights)
     (place / "golden.jsonl").write_text("".join(lines))
-    with pytest.raises(InputError, match=r'1 question without a "weight"; add it$'):
+    with pytest.raises(InputError, match=r'1 question without a "weight"; add one to each$'):
         read_existing(place / "golden.jsonl", has_weights=False)
 
 
@@ -146,7 +146,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file or a reader"),
         (["import", "x", "out=pages"], "pages already exists; choose another out=, or add overwrite=true"),
         (["import", "out=y", "dataset=squad", "dataset.path=y", "question=q", "format=csv"], "question=q, format=csv:"),
-        (["import", "out=y", "dataset=squad", "dataset.path=y", "corpus=pages"], "corpus=pages: applies to a file"),
+        (["import", "out=y", "dataset=squad", "dataset.path=y", "corpus=pages"], "corpus=pages: only for a file"),
         (["import", "log.csv", "out=y", "question=q", "format=ragas"], "format=ragas has fixed fields; omit "),
         (["import", "log.csv", "out=y", "qestion=q"], r"no key .*; keys that name a field: id, question, answerable, "),
         (["import", "out=y", "dataset=squad", "dataset.path="], r"^dataset.path: requires a value"),

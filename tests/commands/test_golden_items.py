@@ -108,9 +108,9 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     refuse(items, {"scores below 0 or above 1": ["dddd"]}, "--path", str(folder))
     options = ["aaaa", "bbbb", *mini, "--golden", str(golden), "--path", str(folder)]
     golden.write_text(json.dumps([{"id": f"q{n}"} for n in range(40)]), "utf-8")
-    refuse(items, {"is not JSON lines, which --mini copies": options})
+    refuse(items, {"must be JSON lines, because --mini copies": options})
     pandas.DataFrame([{"id": f"q{n}"} for n in range(40)]).to_parquet(golden.with_suffix(".parquet"))
-    refuse(items, {"is not JSON lines, which --mini": [*options, "--golden", str(golden.with_suffix(".parquet"))]})
+    refuse(items, {"must be JSON lines, because --mini": [*options, "--golden", str(golden.with_suffix(".parquet"))]})
     golden.write_text('{"id": "q1", "question": "?"}\n', "utf-8")
     with pytest.raises(InputError, match='no line has the id "q'):
         items(options)

@@ -195,7 +195,7 @@ def test_a_question_without_a_weight_is_not_added_to_those_with_weights(place: P
     weighted = {"id": "q1", "question": "Does water help?", "weight": 2}
     write_rows(place / "mine.jsonl", [weighted])
     with pytest.raises(
-        InputError, match=r'mine\.jsonl: its questions have weights; .* an "id" and a "weight", into this file'
+        InputError, match=r'mine\.jsonl: its questions have weights, but .* with an "id" and a "weight"'
     ):
         golden(["add", "mine.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "1"])
     assert golden(["add", "mine.jsonl", "Does water help?", "corpus=old.jsonl", "--take", "1"]) == 0

@@ -62,7 +62,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     served: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert watch(["handbook@champion", "--since", "0.0001m"]) == 3
-    assert "There is no trace" in " ".join(capsys.readouterr().out.split())
+    assert "No trace was found" in " ".join(capsys.readouterr().out.split())
 
     began = ask(served, QUESTIONS)
     since = datetime.fromtimestamp(began - 0.01).isoformat()

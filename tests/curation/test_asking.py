@@ -104,7 +104,7 @@ def test_a_call_is_made_once_and_one_that_failed_is_made_again(place: Path, caps
         first = capsys.readouterr().out
         failed = [one for one in flaky.log if one.fault]
         assert failed
-        assert "The same command repeats the failed calls." in first
+        assert "To repeat the failed calls, run the same command again." in first
         calls, flaky.faults = len(flaky.log), {}
         build(flaky)
         assert len(flaky.log) == calls + len(failed)

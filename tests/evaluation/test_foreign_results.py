@@ -86,7 +86,7 @@ def rank(retriever: Any, chunker: Any = None, reranker: Any = None) -> Rankings:
         ([[0, 1, 2]], [[1, 2, 3]], "scores rise"),
         ([[0.0, 1.0, 2.0]], [[3, 2, 1]], "must be an array of integers, got float64"),
         ([0, 1, 2], [3, 2, 1], r"shape \(3,\)"),
-        ([[0, 1], [0, 1]], [[2, 1], [2, 1]], r"shape \(2, 2\) .* for 1 queries"),
+        ([[0, 1], [0, 1]], [[2, 1], [2, 1]], r"shape \(2, 2\), .*both must be \(1, depth"),
     ],
 )
 def test_rankings_must_be_valid(positions: Any, scores: Any, fault: str) -> None:
@@ -170,7 +170,7 @@ EYE, NUMBERS = np.eye(5, dtype=np.float32), np.arange(5)
     [
         ([[1.0, 0.0]] * 5, r"type ragsweep\.core\.types\.Embeddings, got list"),
         (Embeddings(EYE[:4], NUMBERS, NUMBERS), r"shape \(4, 5\); it must have 2 dimensions and 5 rows"),
-        (Embeddings(EYE, NUMBERS[:4], NUMBERS), r"tokens has the shape \(4,\) for 5 texts"),
+        (Embeddings(EYE, NUMBERS[:4], NUMBERS), r"tokens has the shape \(4,\); it must be \(5,\)"),
         (Embeddings(EYE, NUMBERS, 30), r"type numpy\.ndarray, got int"),
     ],
 )

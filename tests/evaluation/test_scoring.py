@@ -180,7 +180,7 @@ def test_judge_that_raises_or_does_not_report_a_judgement_of_every_case_leaves_v
         (
             "need",
             "name = unit = ''; higher_is_better, bounds, quantile, score = True, (0, 1), None, 0; needs = 'answers',",
-            r'metrics\.n: unknown needs answers; did you mean "answer"',
+            r'metrics\.n: unknown in needs: answers; did you mean "answer"',
         ),
     ],
 )

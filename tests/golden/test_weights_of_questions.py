@@ -156,9 +156,9 @@ RANGE = "must be null, or a number of at least 0 and below 1, got"
     ("kinds", "share", "fact"),
     [
         *(((1, 1), wrong, f"{RANGE} {wrong!r}") for wrong in NO_SHARES),
-        ((2, 0), 0.2, "no question is unanswerable (of 2); use success.unanswerable=null"),
-        ((0, 2), 0.2, "no question is answerable (of 2); use success.unanswerable=null"),
-        ((0, 2), 0, "no question is answerable (of 2); use success.unanswerable=null"),
+        ((2, 0), 0.2, "none of the 2 questions is unanswerable; use success.unanswerable=null"),
+        ((0, 2), 0.2, "none of the 2 questions is answerable; use success.unanswerable=null"),
+        ((0, 2), 0, "none of the 2 questions is answerable; use success.unanswerable=null"),
     ],
 )
 def test_share_that_cannot_be_is_refused(kinds: tuple[int, int], share: Any, fact: str) -> None:

@@ -172,7 +172,7 @@ def _version(made: type) -> str:
 
     Every edit of the source changes the hash. For a class outside ragsweep, the hash covers the whole module and its
     imports from the same package, because the results may depend on constants and functions there. It also covers the
-    versions of the built-in parts from which the class inherits, except first versions.
+    version of each built-in part from which the class inherits, unless it is "1".
     """
     stated = traits_of(made).version
     if stated is not None:

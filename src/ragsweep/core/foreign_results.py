@@ -53,7 +53,7 @@ def read_dataset(reader: DatasetReader) -> Dataset:
 
 
 def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bool_] | None = None) -> Rankings:
-    """Return ``found``, a part's rankings of ``rows`` queries; raise ConfigError, which names the part, if invalid.
+    """Return ``found``, a part's rankings of ``rows`` queries; raise ConfigError, which names the part, for a fault.
 
     Rankings by parts of ragsweep are checked only for their type. If the flags ``kept`` (rows,) are given, rankings
     that they do not mark are not checked, except for their shape, because the caller replaces these rankings.
@@ -64,7 +64,9 @@ def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bo
         return found
     positions, scores = _integers(part, "positions", found.positions), np.asarray(found.scores)
     if positions.shape != scores.shape or positions.ndim != 2 or len(positions) != rows:
-        _reject(part, f"positions have the shape {positions.shape} and scores {scores.shape} for {rows} queries")
+        _reject(
+            part, f"positions have the shape {positions.shape}, scores {scores.shape}; both must be ({rows}, depth)"
+        )
     if kept is not None:
         positions, scores = positions[kept], scores[kept]
     ranked, ascending = positions != NO_CHUNK, np.sort(positions, axis=1)
@@ -123,17 +125,19 @@ def embed_checked(embedder: Embedder, texts: Sequence[str]) -> Embeddings:
         for name in Embeddings._fields[1:]:
             _check_type(embedder, (counts := getattr(embedded, name)), np.ndarray)
             if counts.shape != (len(texts),):
-                _reject(embedder, f"{name} has the shape {counts.shape} for {len(texts)} texts")
+                _reject(
+                    embedder, f"{name} has the shape {counts.shape}; it must be ({len(texts)},), one number per text"
+                )
     return embedded
 
 
 def embed_queries_checked(embedder: Embedder, queries: Sequence[str]) -> Floats:
-    """Return the vectors of queries, (queries, dimension); raise ConfigError, which names the embedder, if invalid."""
+    """Return the vectors of queries, (queries, dimension); raise ConfigError, which names the embedder, for a fault."""
     return checked_floats(embedder, embedder.embed_queries(queries), len(queries), 2)
 
 
 def read_checked(reranker: ReadingReranker, texts: Sequence[str]) -> TokenVectors:
-    """Return the token vectors of the texts of chunks; raise ConfigError, which names the reranker, if invalid."""
+    """Return the token vectors of the texts of chunks; raise ConfigError, which names the reranker, for a fault."""
     tokens = reranker.read(texts)
     if not is_ours(reranker):
         _check_type(reranker, tokens, TokenVectors)

@@ -98,7 +98,7 @@ def check_target(target: object, where: str) -> None:
     if package == "ragsweep":
         raise ConfigError(f'{where}: "{target}" is not a built-in part{nearest(target.rpartition(".")[0], PARTS)}')
     raise ConfigError(
-        f'{where}: package "{package}" of "{target}" is not trusted; to use your own parts: {trusting(package)}'
+        f'{where}: the package "{package}" of "{target}" is not trusted; to trust it, run: {trusting(package)}'
     )
 
 

@@ -19,12 +19,12 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Return the corpus in a file of JSON lines or Parquet or, with ``columns``, in a table; add errors to the faults.
+    """Return the corpus in a file of JSON lines or Parquet or, with ``columns``, in a table; add errors to ``faults``.
 
     The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` means AutoRAG's, and
     ``contents`` without ``text`` means FlashRAG's. Any other file is in ragsweep's format. Unknown keys are faults in
     ragsweep's format but are ignored in tables and in the other formats. Lines that state different versions of the
-    corpus, and a file without documents, are faults, too.
+    corpus, and a file without documents, are also faults.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None

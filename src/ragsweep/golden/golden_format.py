@@ -34,10 +34,10 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 
 
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
-    """Return the questions of a golden file, except rejected ones; add errors to the faults.
+    """Return the questions of a golden file, except rejected ones; add its errors to ``faults``.
 
-    A question that states a corpus version other than ``corpus_version`` is a fault. The questions of faulty
-    lines are returned, too, so check the faults before using the result.
+    A question that states a corpus version other than ``corpus_version`` is a fault. The result includes the questions
+    of faulty lines, so check ``faults`` before using it.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):

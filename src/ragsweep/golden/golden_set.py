@@ -246,10 +246,9 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     kinds = {kind: [one for one in golden.questions if one.answerable == kind] for kind in (True, False)}
     count = len(kinds[False])
     if not kinds[True] or (share and not count):
-        missing = "un" if kinds[True] else ""
-        raise ConfigError(
-            f"{name}: no question is {missing}answerable (of {len(golden.questions):,}); use success.unanswerable=null"
-        )
+        missing = "unanswerable" if kinds[True] else "answerable"
+        fact = f"none of the {counted(len(golden.questions), 'question')} is {missing}"
+        raise ConfigError(f"{name}: {fact}; use success.unanswerable=null")
     if not share:
         left_out = {**golden.left_out, **({f"unanswerable questions ({name})": count} if count else {})}
         return replace(dataset, golden=replace(golden, questions=tuple(kinds[True]), left_out=left_out))

@@ -60,7 +60,7 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
     The delimiter is the most frequent of comma, semicolon and tab in the header, which may follow blank lines and a
     line ``sep=;`` (for Excel). A cell that contains a delimiter, a quote or a line break must be quoted, with each
-    quote inside it doubled (RFC 4180). Errors are added to the faults, with the first line of the row; if the header
+    quote inside it doubled (RFC 4180). Errors are added to ``faults``, with the first line of the row; if the header
     has a fault, no rows are yielded.
     """
     if path.name.removesuffix(".gz").lower().endswith(_JSON_LINES):

@@ -225,7 +225,7 @@ def _decoded(data: bytes, encoding: str, path: Path, faults: Faults, line: int =
 
 @contextmanager
 def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
-    """Add the reason to the faults if reading a file in the block fails, and leave the block without an exception."""
+    """If reading a file in the block fails, add the reason to ``faults`` and suppress the exception."""
     try:
         yield
     except (OSError, ValueError, EOFError, zlib.error) as error:

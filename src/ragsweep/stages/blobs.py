@@ -30,11 +30,11 @@ _FIRST = len(MAGIC) + _LENGTH + _DIGEST
 
 
 class Damaged(ValueError):
-    """The bytes differ from the bytes written under the address."""
+    """Raised if stored bytes differ from the bytes that were written under their address."""
 
 
 class OtherFormat(ValueError):
-    """The data was written by another version of ragsweep."""
+    """Raised for data that another version of ragsweep wrote."""
 
 
 STORABLE = "use numbers, or strings of fixed width (dtype=str)"
@@ -42,7 +42,7 @@ STORABLE = "use numbers, or strings of fixed width (dtype=str)"
 
 
 class NotPlain(TypeError):
-    """The value, or an item of it, has a type that cannot be stored."""
+    """Raised for a value that has, or contains an item of, a type that cannot be stored."""
 
 
 class StoredPiece(NamedTuple):

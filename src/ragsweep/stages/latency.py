@@ -30,7 +30,7 @@ class Probes(NamedTuple):
 def latency_node(
     target: Node, part: Any, ranking: Node | None = None, keys: Callable[[Any, Rows], Sequence[Rows]] | None = None
 ) -> Node:
-    """Return the node that times ``target`` for each query; its value is `Probes`. ``target`` calls ``part``.
+    """Return the node that times ``target``, a node that calls ``part``, for each query; its value is `Probes`.
 
     If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. If the
     target fails for a query, the query's time is NaN and is not stored.

@@ -26,7 +26,7 @@ FULL = 1_000_000
 
 
 class Busy(Exception):
-    """Another process holds the lock on the entry."""
+    """Raised if another process holds the lock on an entry."""
 
 
 def is_address(name: str) -> bool:

@@ -99,10 +99,10 @@ class ModelAsker:
         return found
 
     def _draw(self, sources: Sources, stratum: str, quota: int, turn: int = 0) -> list[tuple[int, str]]:
-        """Return (chunk index, language code) pairs of random chunks of a stratum, to generate ``quota`` questions.
+        """Draw enough random chunks of a stratum for ``quota`` questions; return (chunk index, language code) pairs.
 
         Only chunks of at least LEAST characters are drawn, so there may be too few pairs. The pairs are in corpus
-        order, and the language is that of the document. A different ``turn`` gives a different random order.
+        order. The language is that of the chunk's document. A different ``turn`` gives a different random order.
         """
         spans, corpus = sources.spans, sources.corpus
         usable = []

@@ -1,4 +1,4 @@
-"""Define the data of the phases of a build: sentences, drafts and sources."""
+"""Data that the phases of a build exchange: sentences, drafts and sources."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Draft:
 
     ``document`` and ``chunk`` are the indices of the source, or None if the question has no source in the corpus. An
     ``answer`` made by rule has one line per sentence of evidence. ``pattern`` is the name of the rule or, if a model
-    wrote the question, the config key of the prompt. ``subject`` is the phrase that the question is about, if the rule
-    matches it separately. ``status`` is empty before the validation. ``reason`` is the reason for a rejection.
+    wrote the question, the config key of the prompt. ``subject`` is the phrase that the question is about, or "" if the
+    rule does not capture it. ``status`` is empty before the validation. ``reason`` is the reason for a rejection.
     ``checked`` is the reason why the corpus does not answer an unanswerable question.
     """
 

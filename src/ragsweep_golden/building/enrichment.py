@@ -123,8 +123,9 @@ def _keywords(draft: Draft) -> list[str]:
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
     """Return the ids of up to DISTRACTORS documents that do not contain the evidence of a question.
 
-    ``near`` are the best chunks by BM25, and ``own`` are the chunks with the evidence. The distractors are the
-    documents of the chunks in ``near`` or, if all of those contain evidence, other documents of the same strata.
+    ``near`` are the best chunks by BM25 for the question and its evidence, and ``own`` are the chunks with the
+    evidence. The distractors are the documents of the chunks in ``near`` or, if all of those contain evidence, other
+    documents of the same strata.
     """
     right = {sources.documents[chunk] for chunk in own}
     documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))

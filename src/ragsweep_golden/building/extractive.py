@@ -169,9 +169,9 @@ def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
 
 
 def ask_for_differences(definitions: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Yield a question about the difference between two subjects for each suitable pair of their definitions.
+    """Yield a question about the difference between the subjects of two definitions, for each suitable pair.
 
-    The definitions must share a content word, differ in their subjects, and be in different chunks of one document.
+    The two definitions must share a content word, have different subjects, and be in different chunks of one document.
     """
     for one, other in combinations(definitions, 2):
         same = one.document == other.document and one.chunk != other.chunk

@@ -50,10 +50,11 @@ def drop_copies(
 
 
 def choose(entries: Sequence[Entry], settings: BuildSettings, quotas: Mapping[str, int]) -> list[Entry]:
-    """Return the chosen entries, in input order; ``quotas``: stratum -> number of answerable questions.
+    """Choose at most ``settings.questions`` entries, and return them in input order.
 
-    If there are too few unanswerable questions, more answerable ones are chosen. If there are too few answerable
-    questions, fewer unanswerable ones are chosen, so that their share is at most ``settings.unanswerable``.
+    ``quotas`` maps a stratum to its number of answerable questions. If there are too few unanswerable questions, more
+    answerable ones are chosen. If there are too few answerable questions, fewer unanswerable ones are chosen, so that
+    their share is at most ``settings.unanswerable``.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]

@@ -74,7 +74,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     total = sum(quotas.shares[priority - 1] for priority in of_priority)
     if not total:
         unused = ", ".join(map(str, sorted(of_priority)))
-        raise ConfigError(f"strata.shares: are all 0 for the priorities in use ({unused}); set one of them above 0")
+        raise ConfigError(f"strata.shares: the share of every priority in use ({unused}) is 0; set one above 0")
     weights = {
         one.name: quotas.shares[one.priority - 1] / total * one.chunks / of_priority[one.priority]
         for one in strata

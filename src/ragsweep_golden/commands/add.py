@@ -81,8 +81,8 @@ def _check_weights(file: Path, question: str) -> None:
     """Raise InputError if the questions of a file have weights, but ``question`` is new and would have no weight."""
     read = [one for _, one in read_file(file)] if file.exists() else []
     if any(one.weight is not None for one in read) and question not in [one.text for one in read]:
-        way = 'write the question, with an "id" and a "weight", into this file, and run this command without a question'
-        raise InputError(f"{file}: its questions have weights; {way}")
+        way = 'add it to the file with an "id" and a "weight", then run this command without a question'
+        raise InputError(f"{file}: its questions have weights, but the new question would have none; {way}")
 
 
 def _passage(found: Sequence[Place], number: int) -> Place:

@@ -90,7 +90,7 @@ def _check_replaced(golden: Path) -> None:
     if golden.exists() and golden.stat().st_size:
         last, digest = (read_changes(golden) or [{}])[-1], read_state(golden, Faults()).digest
         if (last.get("command"), last.get("after")) != ("golden build", digest):
-            fact = "has questions that no build wrote, or that were changed since, and the build would replace them"
+            fact = "this build would replace questions that no build wrote, or that changed after their build"
             raise InputError(f"{golden}: {fact}; choose another out=, or move the file")
 
 
@@ -106,7 +106,7 @@ def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
 
 def _unread(count: int, corpus: Corpus, settings: BuildSettings) -> Iterator[Statement]:
     if count:
-        way = f"left out, because their language is not one of the set's ({', '.join(settings.languages)})"
+        way = f"left out, because they are in no language of the set ({', '.join(settings.languages)})"
         yield Statement("", f"{count:,} of {counted(len(corpus.ids), 'document')}: {way}.", {"documents": count})
 
 
@@ -115,7 +115,7 @@ def _faults(asker: ModelAsker | None) -> Iterator[Statement]:
         if count:
             yield Statement("", f"{counted(count, 'time')}: {fault}", {"replies": count})
     if asker and asker.failures:
-        yield Statement("", "The same command repeats the failed calls.", {"failures": asker.failures})
+        yield Statement("", "To repeat the failed calls, run the same command again.", {"failures": asker.failures})
 
 
 def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
@@ -128,7 +128,7 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
     if not any(one["answerable"] for one in built.entries):
         yield "No answerable question was found: the rules need whole sentences in English or French."
     if len(built.entries) < settings.questions:
-        yield f"{len(built.entries):,} of {settings.questions:,} questions: no others are specific and pass the gates."
+        yield f"{len(built.entries):,} of {settings.questions:,} questions: no other is specific and passes the gates."
         if by_rule_only:
             yield "llm=openai llm.model=NAME generates more questions with a model."
     failed = {one.gate for one in results if one.verdict == FAILED}

@@ -104,11 +104,11 @@ def read_rules(node: Mapping[str, Any], profile: Profile) -> dict[str, GateRule]
         if ("highest" in rule) != (GATES[gate][1] == "in"):
             ranges = " and ".join(name for name, (_, comparison, _) in GATES.items() if comparison == "in")
             raise ConfigError(
-                f"gates.{gate}: gates with a range ({ranges}) must have highest, and others must not; got {rule}"
+                f"gates.{gate}: gates with a range ({ranges}) must have the key highest, others must not; got {rule}"
             )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     if missing := set(profile.gates) - rules.keys():
-        way = "add it, or omit it by a profile that lists the others: +profiles.mine=[...] profile=mine"
+        way = "add it, or list only the other gates in a profile: +profiles.mine=[...] profile=mine"
         raise ConfigError(f"gates.{min(missing)} is missing; {way}")
     return {gate: rules[gate] for gate in profile.gates}
 

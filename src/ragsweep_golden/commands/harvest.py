@@ -86,9 +86,9 @@ def read_log(path: Path) -> list[str]:
 
 
 def find_question(value: Any) -> str:
-    """Return the question in an input of an application; "" if there is none.
+    """Return the question in ``value``, a logged input of an application; "" if there is none.
 
-    The input may be a string, a list of messages, or an object with a field in NAMES that contains either. Raises
+    The input may be a string, a list of messages, or an object with a string or messages in a field in NAMES. Raises
     ValueError for a list that is neither messages nor one string, and for a string that looks like a list or an object
     but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
     """
@@ -236,7 +236,7 @@ def read_existing(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     entries = [entry for entry, _ in read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if without and (has_weights or without < len(entries)):
-        way = "add it" if without < len(entries) else "add it, or omit --weights"
+        way = "add one to each" if without < len(entries) else "add one to each, or omit --weights"
         raise InputError(f'{file}: {counted(without, "question")} without a "weight"; {way}')
     if entries and not has_weights and not without:
         raise InputError(f"{file}: its questions have weights; add --weights to weight the new questions, too")

@@ -26,7 +26,7 @@ from ragsweep_golden.sets.entries import as_entry
 from ragsweep_golden.sets.files import record_change, write_rows
 
 _ABOUT = """Convert questions in another format to a golden file, find their evidence in the corpus, and count the
-lost fields. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
+lost fields. Exit status: 0 all evidence was found, 1 some was not, 2 bad input."""
 
 _WORDS = """a table, JSON lines, JSON, Parquet, YAML or topics, or dataset=squad dataset.path=FILE (beir, trec);
 out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME if the format is not recognised, or the names of the fields:
@@ -49,8 +49,9 @@ def import_(arguments: Sequence[str]) -> int:
         raise ConfigError("golden import: specify either a file or a reader, such as dataset=squad dataset.path=FILE")
     of_file = [word for word in arguments if word.partition("=")[0] in (*COLUMNS, "format", "encoding", "corpus")]
     if file is None and of_file:
-        fact = f"{', '.join(of_file)}: applies to a file, but dataset= names a reader"
-        raise ConfigError(f"golden import: {fact}; omit it, or use the reader's settings, such as dataset.columns=")
+        fact = f"{', '.join(of_file)}: only for a file, but dataset= names a reader"
+        way = f"omit {'it' if len(of_file) == 1 else 'them'}, or use the reader's settings, such as dataset.columns="
+        raise ConfigError(f"golden import: {fact}; {way}")
     check_outputs([out], inputs.file, values["corpus"], *values.get("dataset", {}).values())
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), inputs.given_corpus, columns, values["encoding"])

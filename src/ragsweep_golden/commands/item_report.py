@@ -120,7 +120,7 @@ def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[
         between = [f" [{number(low)}, {number(high)}]" for low, high in zip(*ends, strict=True)] if ends else ["", ""]
         text = f"{word}: tau-b {number(of.tau)}{between[0]}, Pearson {number(of.pearson)}{between[1]}"
         yield Statement("", text, of._asdict())
-    text = f"(means over divisions of the configs; [5 %, 95 %] of random sets; the file is chosen on all {configs})"
+    text = f"(means over random divisions; [5 %, 95 %] of random sets; the mini set is chosen on all {configs} configs)"
     yield Statement("", text)
     text = "a mini set preserves the ranking of configs, but their differences are larger than on all questions"
     yield Statement("note", text)

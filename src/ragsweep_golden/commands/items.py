@@ -149,6 +149,6 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
         made = next_step("verify", golden, "corpus=FOLDER", "out=NEW.jsonl")
-        raise InputError(f"{golden}: is not JSON lines, which --mini copies; to convert it, run {made}")
+        raise InputError(f"{golden}: must be JSON lines, because --mini copies its lines; to convert it, run {made}")
     with record_change(target, "items", user_name(), source=golden):
         write_whole(target, "".join(f"{lines[where]}\n" for name, where in places.items() if name in chosen))

@@ -1,4 +1,4 @@
-"""``ragsweep golden pool``: the unjudged chunks that a sweep's configs retrieved, most influential first.
+"""``ragsweep golden pool``: list the unjudged chunks that a sweep's configs retrieved, most influential first.
 
 Chunks and labels are spans of documents (see ``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.
@@ -121,7 +121,7 @@ LONGEST = 60  # maximum number of characters of a question in the list
 
 _ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged chunks by impact. The
 impact is the largest change in the difference between two configs' nDCG on the question if the chunk is judged
-relevant. The file is the input of ragsweep golden review."""
+relevant. The file out= is the input of ragsweep golden review."""
 _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), depth=10 (chunks of each config)"
 
 
@@ -191,7 +191,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, b
     if corpus and corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
-            f"corpus={place}: the sweep searched another corpus, or another version; omit corpus= to use the sweep's"
+            f"corpus={place}: the sweep searched another corpus, or another version of it; omit corpus= to use that one"
         )
     if dataset := session.recorded_dataset(result):
         return dataset.corpus, dataset.golden.repeated_passages

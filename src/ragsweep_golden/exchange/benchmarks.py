@@ -23,7 +23,7 @@ _RESERVED = ("unanswerable", "answer", "category", "weight")  # metadata keys of
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl and qrels/test.tsv, and the losses.
 
-    Ids with white space at an end are percent-encoded, because readers of qrels strip the fields.
+    Ids with leading or trailing white space are percent-encoded, because readers of qrels strip the fields.
     """
     notes = Counter[str]()
     queries, labels = [], ["query-id\tcorpus-id\tscore\n"]

@@ -84,7 +84,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str], known: Container[st
     in ``left`` as "documents".
 
     An unknown field is added to the notes if its value is plain (see ``as_note``), and is dropped otherwise. A field
-    with the name of a group but without the group's fields is unknown, too. Raises ValueError, with the name of the
+    with the name of a group but without the group's fields is also unknown. Raises ValueError, with the name of the
     field, if a value cannot be read, or if two fields with different values have the same target and precedence.
     """
     entry: dict[str, Any] = dict(flat.carried)

@@ -30,7 +30,7 @@ from ragsweep_golden.sets.entries import SINGLE_FACT, VALIDATED, Entry, referenc
 DUPLICATE = 0.95  # lowest cosine at which two questions count as duplicates
 EXTRACTED = 0.95  # lowest cosine at which an answer counts as taken from its passage
 HARD = 0.7  # lowest difficulty of a hard entry
-_NO_QUESTION = "the set has no question of the kind that this gate measures; add one, or use profile=hand"
+_NO_QUESTION = "the set has no question that this gate measures; add one, or use profile=hand"
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:

@@ -58,7 +58,7 @@ class _Origin(NamedTuple):
 
 
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
-    """Return the labels that are invalid in the corpus ``new``, each with its repair if this is unambiguous.
+    """Return the labels that are invalid in the corpus ``new``, each with its repair if the repair is unambiguous.
 
     ``old`` is the corpus for which the labels were written. Without it, a passage is identified only by its anchor, and
     a whole document only by its id.

@@ -70,7 +70,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
     parser.add_argument("--alias", help="alias, such as champion, to move to the new version")
-    worse = "largest acceptable loss against the alias's current version; can be repeated"
+    worse = "largest acceptable loss of METRIC against the alias's current version; can be repeated"
     parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
     parser.add_argument("--uri", help="MLflow database or server; default: that of the config, else MLflow's default")
     sample = "share of requests that the served model traces to MLflow, for ragsweep watch; 0 for none"
@@ -158,7 +158,9 @@ def _files(
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
-        raise InputError(f"{found} is of an external system, which cannot be shipped; ship a run with system=pipeline")
+        raise InputError(
+            f"{found} evaluates an external system, which cannot be shipped; ship a run with system=pipeline"
+        )
     session = open_recorded(result, path, config.get("compute", LOCAL))
     dataset = session.recorded_dataset(result)
     if dataset is None:

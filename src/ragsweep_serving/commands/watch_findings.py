@@ -100,9 +100,9 @@ def write_prometheus(found: Watch, path: Path) -> None:
 
     gauge("requests", "Traced requests that were compared").labels(**labels).set(len(found.requests.traces))
     gauge("decision", "Exit status: 0 fine, 1 alarm, 3 too few").labels(**labels).set(EXIT_STATUS[found.decision])
-    value = gauge("value", "A number of the requests", "number")
-    bound = gauge("bound", "An end of the number's 95 % interval", "number", "end")
-    before = gauge("evaluation", "The same number in the evaluation", "number")
+    value = gauge("value", "A statistic of the requests, such as latency_p95_ms", "number")
+    bound = gauge("bound", "An end of the 95 % interval of the statistic", "number", "end")
+    before = gauge("evaluation", "The same statistic in the evaluation", "number")
     for name, one in found.measures.items():
         value.labels(**labels, number=name).set(one.value)
         before.labels(**labels, number=name).set(one.before)

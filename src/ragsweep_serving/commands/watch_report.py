@@ -142,9 +142,9 @@ def results(found: Watch) -> Iterator[Statement]:
     if not found.requests.traces:
         yield Statement(
             "",
-            "There is no trace. The served process sends traces if its MLFLOW_TRACKING_URI names this database or"
-            " server and the model was not shipped with --trace-sample 0; traces arrive within seconds. An earlier"
-            " --since includes older traces.",
+            "No trace was found. The served process must have MLFLOW_TRACKING_URI set to this database or server, and"
+            " the model must not have been shipped with --trace-sample 0. Traces arrive within seconds. To include"
+            " older traces, set an earlier --since.",
         )
         return
     for drift in found.alarms:
@@ -171,7 +171,7 @@ def _outcome(one: Threshold) -> str:
 
 def _undecided(found: Watch) -> Iterator[Statement]:
     if found.decision == "fine":
-        yield Statement("", "No drift beyond the tolerance is shown.")
+        yield Statement("", "No drift beyond the tolerance was found.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):
         asked, evaluated = counted(found.requests.questions, "different question"), len(found.reference.cluster)
         of = f"{unclear} of {counted(len(found.drifts), 'comparison')} {'is' if unclear == 1 else 'are'} unclear"

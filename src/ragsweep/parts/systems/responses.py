@@ -75,7 +75,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
     if len(set(counts.values())) > 1:
         found_counts = " and ".join(f"{count} {name}" for name, count in counts.items())
-        raise ValueError(f"there are {found_counts}; these numbers must be equal")
+        raise ValueError(f"the system returned {found_counts}; return the same number of each")
     for name, (kind, types) in KINDS.items():
         for value in columns[name]:
             is_infinite = isinstance(value, float) and not math.isfinite(value)

@@ -263,7 +263,7 @@ class Session:
         built = self._built(plain["metrics"] or {}, "metrics", Metric)
         for name, part in built.items():
             if unknown := sorted(set(part.value.needs) - set(NEEDS)):
-                raise ConfigError(f"metrics.{name}: unknown needs {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
+                raise ConfigError(f"metrics.{name}: unknown in needs: {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
         return list(built.values())
 
 
