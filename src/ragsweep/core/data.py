@@ -245,8 +245,8 @@ class Rankings(NamedTuple):
     """The rankings of all questions under one config: distinct chunks, best first; retrievers order ties by position.
 
     ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking to which
-    the positions refer. A short ranking is padded with the position -1 and the score -inf; if the search for the
-    question failed, the score is NaN.
+    the positions refer. A short ranking is padded with the position -1 and the score -inf or, if the search for the
+    question failed, NaN.
     """
 
     positions: Integers

@@ -96,7 +96,7 @@ class EvidenceRanks:
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the slice of the pieces, if any, of the question in row ``question``."""
+        """Return the slice of the evidence of the question in row ``question``; it is empty without evidence."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 

@@ -88,7 +88,7 @@ def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
 
 
 def _rows(columns: Any, count: int) -> Sequence[Any]:
-    """Return a list of ``count`` values or, for a mapping from names to such lists, ``count`` mappings."""
+    """Return a list of ``count`` values unchanged; turn a mapping of names to such lists into a list of mappings."""
     if not isinstance(columns, Mapping):
         return columns  # type: ignore[no-any-return]
     values = zip(*(_rows(column, count) for column in columns.values()), strict=True)

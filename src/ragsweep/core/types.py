@@ -132,7 +132,7 @@ class TextRetriever(HasTraits, Protocol):
         """Return the index of the chunks as named arrays; this method is called once per chunking."""
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return a ranking of ``depth`` chunks for each query; ``queries`` may have any length.
+        """Return a ranking of ``depth`` chunks for each query; there may be any number of queries.
 
         If fewer chunks are found, the ranking is padded with the position -1 and the score -inf.
         """
@@ -202,7 +202,7 @@ class Reranker(HasTraits, Protocol):
         """The number of chunks at the top of a ranking that are reranked; 0 leaves the ranking unchanged."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Return one score per pair, as (pairs,); higher is better."""
+        """Return one score per pair (pairs,); higher is better."""
 
 
 @runtime_checkable
@@ -247,7 +247,7 @@ class RepeatingGenerator(Generator, Protocol):
 
 
 class Router(HasTraits, Protocol):
-    """A part that selects the questions to search for; the generator answers the others without context."""
+    """A part that selects the questions for which the corpus is searched; the others are answered without context."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Decide on every request, in any order, and call ``done(index of the request, route)`` once per request.

@@ -36,7 +36,7 @@ class Derived(NamedTuple):
     spans: list[tuple[int, int]]
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span in the source of a non-empty span of the derived text."""
+        """Return the span in the source that corresponds to a non-empty span of the derived text."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, position: int) -> tuple[int, int]:

@@ -276,7 +276,7 @@ def _uncut(text: str) -> str:
 
 
 def doubts(pages: Sequence[str]) -> str:
-    """Describe which pages have no text, and which have words that look joined; return "" for neither."""
+    """Describe the pages without text, and the pages with words that look joined; return "" if there are none."""
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
     glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]

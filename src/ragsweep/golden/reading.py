@@ -276,7 +276,7 @@ class Row:
     def identifier(self, name: str) -> str:
         """Return the id in a required field in Unicode's composed form (NFC); it must be one line that is not blank.
 
-        A whole number, as in GermanQuAD and in exports of databases, is an id, too.
+        A whole number, as in GermanQuAD and in exports of databases, is accepted and becomes a string.
         """
         given = self.values.get(name)
         row = self.with_values({name: str(given)}) if type(given) is int else self
@@ -293,7 +293,7 @@ class Row:
     def number(self, name: str, default: float) -> float:
         """Return the number in a field, or the default if the field is missing.
 
-        NaN and a number below -1e9 or above 1e9 are faults, too, and give the default.
+        NaN and a number below -1e9 or above 1e9 are also faults; the default is then returned.
         """
         value = self._take(name, (int, float), "a number")
         if value is not None and not abs(value) <= _LARGEST:  # also NaN, which Parquet may contain

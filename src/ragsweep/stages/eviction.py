@@ -39,8 +39,8 @@ class Conditions:
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
     """Return the items to evict, least recently used first; ``now`` is a Unix time.
 
-    With ``unreachable``, raises InputError if there is no ledger (``results`` is None) or if no entry is recorded as
-    used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
+    With ``conditions.unreachable``, raises InputError if there is no ledger (``results`` is None) or if no entry is
+    recorded as used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
     """
     if conditions.unreachable:
         if results is None:

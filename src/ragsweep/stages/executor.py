@@ -52,7 +52,7 @@ class Listener:
 
 @dataclass
 class StageWork:
-    """The work on one stage: how often results were computed or reused, and the computing time, excluding inputs."""
+    """The work on one stage: the numbers of computed and of reused results, and the computing time without inputs."""
 
     executed: int = 0
     recalled: int = 0

@@ -18,7 +18,7 @@ CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 
 @cache
 def lists(language: str) -> dict[str, Any]:
-    """Return the lists of a language by name; "any" has the lists for all languages."""
+    """Return the lists of a language by name; the language "any" has the lists that apply to all languages."""
     return tomllib.loads(files(__package__).joinpath("rule_words", f"{language}.toml").read_text("utf-8"))
 
 

@@ -121,7 +121,7 @@ _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 def gates_facts(
     subject: Subject, results: Sequence[GateResult], profile: str = "", admissions: Sequence[Admission] = ()
 ) -> dict[str, Any]:
-    """Return the report of the gates as a dict for JSON; ``profile`` is its name, or "" for a build's phase."""
+    """Return the gates report as a dict for JSON; ``profile`` is the name of the profile, or "" for a build's phase."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
         "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[judging.exit_status(results)],

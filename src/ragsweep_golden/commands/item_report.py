@@ -21,7 +21,7 @@ _TEXT = 70
 
 
 class ItemReport(NamedTuple):
-    """The item analysis of the questions of a matrix.
+    """The item analysis of the questions of a score matrix.
 
     ``scores`` (configs, questions) are from 0 to 1; higher is better. ``texts`` are the texts of the questions.
     ``redundant`` lists groups of questions, and ``mini`` lists the questions of the mini set, as indices. ``estimate``

@@ -32,7 +32,7 @@ NOTHING = Common(-1, -1)  # less than every result of ``common_words``
 
 
 def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, int] | None:
-    """Return the place of an entry's label in a corpus (see ``judged_spans.locate_label``)."""
+    """Return (document index, start, end) of an entry's label, or None (see ``judged_spans.locate_label``)."""
     return judged_spans.locate_label(Evidence(label["document"], label.get("anchor"), label.get("start")), corpus)
 
 

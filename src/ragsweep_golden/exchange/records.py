@@ -66,9 +66,9 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the strings of a list, or a single string split at semicolons (at commas if there is no semicolon).
+    """Return the strings in a list, or the parts of one string, split at semicolons or, without a semicolon, at commas.
 
-    Raises ValueError for other values.
+    Raises ValueError as ``plain_texts`` does.
     """
     return [text.strip() for text in plain_texts(_parts(value))]
 
@@ -77,7 +77,7 @@ def as_documents(value: Any, known: Container[str]) -> list[str | None]:
     """Return the ids in a list, including nested lists as in AutoRAG, or in a string (see ``as_texts``).
 
     A string that is itself an id in ``known`` is not split. Blank ids of a list are None, and repeated ids are kept, so
-    that each id can be paired with a passage. Raises ValueError for other values.
+    that each id can be paired with a passage. Raises ValueError as ``plain_text`` does.
     """
     parts = [value] if isinstance(value, str) and normal_id(value.strip()) in known else _parts(value)
     ids = [item for one in as_items(parts) for item in (one if isinstance(one, list) else [one])]
@@ -96,7 +96,7 @@ def as_passages(value: Any, supporting: Any) -> list[tuple[str, str | None]]:
 
     ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` lists (title, sentences) pairs,
     as in HotpotQA. Then only the sentences whose title and number (from 0) are in ``supporting`` are returned. Raises
-    ValueError for other values.
+    ValueError for any other value, such as a passage with neither a text nor an id.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):

@@ -42,7 +42,7 @@ class Quota(NamedTuple):
 
 
 def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
-    """Return the categories of entries with their numbers of questions; categories in ``wanted`` come first.
+    """Return a ``Quota`` for each category; the categories in ``wanted`` come first.
 
     ``wanted`` maps a category to its share; categories without a quota are sorted by size, largest first. The share of
     "unanswerable" refers to all questions, and any other share to the answerable questions. Conversational questions
@@ -64,7 +64,7 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 def read_quotas(given: object) -> dict[str, float]:
     """Return the quotas of a config: a mapping of each category to its wanted share.
 
-    Raises ConfigError for a value of another type, for a share outside 0 to 1, and if the shares without that of
+    Raises ConfigError for a value of another type, for a share outside 0 to 1, and if the shares except that of
     UNANSWERABLE sum to more than 1.
     """
     if not isinstance(given, Mapping):

@@ -74,7 +74,7 @@ def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None
 
 
 def _changes_of(question: Question, found: Mapping[Evidence, LabelChange | None]) -> Iterator[LabelChange]:
-    """Yield the changes of a question's labels; no label is moved to the place of another label of any grade."""
+    """Yield the changes of a question's labels; a label is not moved to another label's place, whatever its grade."""
     moving = {label for label in question.evidence if (change := found[label]) and change.kind and change.new}
     staying = [label for label in question.evidence if label not in moving]  # valid, re-encoded or without a repair
     taken = {replace((change and change.new) or label, grade=1.0) for label in staying for change in [found[label]]}
@@ -125,7 +125,7 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[DocumentSpan]) -> LabelChange:
-        """Return the change of a label that is located only by its anchor, with a repair if the anchor has one place.
+        """Return the change of a label located only by its anchor, with a repair if the anchor occurs exactly once.
 
         ``here`` lists the anchor's places in the label's document. Other documents are searched only if ``here`` is
         empty. An anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. A label with such

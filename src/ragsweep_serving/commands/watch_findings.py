@@ -35,7 +35,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, one: Measure) -> Threshold:
-        """Return the threshold with its outcome, derived from the interval of its measure.
+        """Return the threshold with its outcome, derived from the interval of ``one``, its measure.
 
         The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of it lies beyond the
         bound, and otherwise undecided.
@@ -120,7 +120,7 @@ def write_prometheus(found: Watch, path: Path) -> None:
 
 @dataclass(frozen=True)
 class CorpusChanges:
-    """Today's corpus, and the ids of documents that were added, changed or removed since a model was made."""
+    """The current corpus, and the ids of documents that were added, changed or removed since a model was shipped."""
 
     today: Corpus
     new: frozenset[str]
