@@ -143,7 +143,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["out=set"], "golden build: specify the documents, corpus=FOLDER or FILE"),
+        (["out=set"], "golden build: specify the documents with corpus=FOLDER or corpus=FILE"),
         (["corpus=pages"], "golden build: specify the destination: out=FOLDER, or out=FILE.jsonl"),
         (["corpus=pages", "out=set", "language=de"], "language: unsupported language 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),

@@ -141,7 +141,7 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
             ["harvest", "x", "corpus=pages", "traces=sqlite:///x"],
             "needs exactly one of --model NAME@ALIAS, log=FILE, or traces=",
         ),
-        (["check", "x", "corpus="], "specify the documents, corpus=FOLDER or FILE"),
+        (["check", "x", "corpus="], "specify the documents with corpus=FOLDER or corpus=FILE"),
         (["export", "x", "out=y"], "specify the format with format=NAME; known: argilla, beir, csv"),
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file or a reader"),
         (["import", "x", "out=pages"], "pages already exists; choose another out=, or add overwrite=true"),

@@ -109,7 +109,7 @@ def test_what_cannot_be_shipped_is_refused() -> None:
     for alias in ("", "Latest", "v1", "a b", "a" * 256):
         with pytest.raises(ConfigError, match=f'--alias: "{alias}" is not a valid alias; use letters'):
             ship(["nothing#1", "--name", "a", "--alias", alias])
-    with pytest.raises(ConfigError, match="needs an alias to guard"):
+    with pytest.raises(ConfigError, match="needs an alias; add --alias NAME"):
         ship(["nothing#1", "--name", "a", "--unless-worse", "mrr=.1"])
 
 

@@ -208,7 +208,7 @@ def test_ids_of_beir_may_have_outer_spaces(tmp_path: Path) -> None:
     dataset = Beir(str(tmp_path), "test", None, "error", None, 0).load()
     assert [(one.id, one.evidence[0].document) for one in dataset.golden.questions] == [("%20q1", "d%20")]
     assert dataset.corpus.ids == ["d%20", "a b"]
-    assert exported.notes["ids with white space at an end are percent-encoded"] == 2
+    assert exported.notes["ids with leading or trailing white space are percent-encoded"] == 2
 
 
 def best_grades(entry: Question) -> dict[str, float]:
@@ -309,7 +309,7 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
     assert exported.notes == {
         "pieces of evidence in a second document are omitted": 1, "quotes are cut to the answer in them": 1,
         "right answers that the evidence does not contain are omitted": 3, "quotes became answers": 1,
-        "documents get a number: guide.md/1": 1,
+        "document ids get a number: guide.md/1": 1,
     }  # fmt: skip
 
 
@@ -339,7 +339,7 @@ def test_squad_counts_documents_whose_names_change(tmp_path: Path) -> None:
     found = {question.id: question.evidence[0].document for question in dataset.golden.questions}
     assert found == {"T/1": "T/1", "T/3": "T/3/1", "T/4": "T/1", "T/5": "T/5/1"}
     assert exported.notes == {
-        "documents get a number: guide.md/1": 2, "documents with the text of an earlier document get its name": 1,
+        "document ids get a number: guide.md/1": 2, "documents with the text of an earlier document get its name": 1,
         "quotes became answers": 4,
     }  # fmt: skip
 

@@ -39,7 +39,7 @@ def test_a_kill_leaves_the_file_of_before_or_after(tmp_path: Path, wait: float) 
         ("folder", "is a folder"),
         ("file/golden.jsonl", "/file: is a file"),
         ("file/a/golden.jsonl", "/file: is a file"),
-        ("golden.parquet", "golden.parquet: Parquet is read, but not written"),
+        ("golden.parquet", "golden.parquet: Parquet files can be read, but not written"),
     ],
 )
 def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path, name: str, message: str) -> None:

@@ -233,7 +233,7 @@ def test_a_set_with_which_a_sweep_shows_nothing_shows_no_difference() -> None:
     (result,) = judge_gates(Subject(entries), {"G6-5": RULES["G6-5"]})
     assert result.value == 10  # the effective number of clusters of 4, 1, 1, ... questions is 13² / 25 = 6.8
     fact = "the questions with evidence count as fewer than 10 independent questions"
-    assert result.note == f"shows no difference in context_ndcg: {fact}"
+    assert result.note == f"detects no difference in context_ndcg: {fact}"
 
 
 @pytest.mark.parametrize(

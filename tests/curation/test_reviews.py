@@ -378,7 +378,7 @@ def test_a_gzipped_golden_file_stays_gzipped(tmp_path: Path) -> None:
 def test_a_golden_file_that_cannot_be_written_is_refused_before_it_is_judged(tmp_path: Path) -> None:
     golden = tmp_path / "golden.parquet"
     golden.write_bytes(parquet_of(silver(0)))
-    with pytest.raises(InputError, match="Parquet is read, but not written"):
+    with pytest.raises(InputError, match="Parquet files can be read, but not written"):
         open_review(golden, None, "anna")
     assert [path.name for path in tmp_path.iterdir()] == ["golden.parquet"]
 

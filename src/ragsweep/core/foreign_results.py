@@ -75,7 +75,7 @@ def checked_rankings(part: object, found: object, rows: int, kept: NDArray[np.bo
     if (ranked[:, 1:] & ~ranked[:, :-1]).any():
         _reject(part, "a ranking continues after the position -1, which marks its end")
     if ((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] != NO_CHUNK)).any():
-        _reject(part, "a chunk occurs twice in a ranking")
+        _reject(part, "a chunk occurs twice in a ranking; rank each chunk once")
     if not np.isfinite(scores[ranked]).all():
         _reject(part, "the score of a ranked chunk is not finite; set its position to -1 if it must not be ranked")
     if (ranked[:, 1:] & (scores[:, 1:] > scores[:, :-1])).any():
@@ -112,7 +112,7 @@ def checked_floats(part: object, values: Any, rows: int, dimensions: int) -> Flo
                 part, f"an array has the shape {values.shape}; it must have {dimensions} dimensions and {rows} rows"
             )
         if not np.isfinite(values).all():
-            _reject(part, "an array has values that are not finite (NaN or infinite)")
+            _reject(part, "an array has values that are not finite (NaN or infinite); return finite numbers")
     return values  # type: ignore[no-any-return]
 
 
@@ -152,7 +152,7 @@ def check_dimension(part: object, vectors: np.ndarray, others: np.ndarray) -> No
     """Raise ConfigError, which names the part, if two arrays of vectors, one per row, have different dimensions."""
     if len(vectors) and len(others) and vectors.shape[1:] != others.shape[1:]:
         found = f"{vectors.shape[1]} and {others.shape[1]} dimensions"
-        _reject(part, f"vectors have {found}; those of all texts and queries must have the same number")
+        _reject(part, f"vectors have {found}; return vectors of one dimension for all texts and queries")
 
 
 def _integers(part: object, name: str, values: Any) -> np.ndarray:

@@ -85,7 +85,7 @@ def read_folder(
     documents = {name: read_page(pages[name], faults, way_out) for name in sorted(pages)}
     if not documents and len(faults.found) == before:
         left = " except those that dataset.exclude skips" if exclude else ""
-        faults.add(str(root), f"contains no documents{left}; known suffixes: {', '.join(ENDINGS)}")
+        faults.add(str(root), f"contains no documents{left}; add files with a known suffix: {', '.join(ENDINGS)}")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in others.most_common())
     notes = [f"files of other types skipped: {kinds}"] if kinds else []
     notes += [f"{counted(links, 'link')} not followed"] if links else []

@@ -161,7 +161,7 @@ def insert_entry(
 
 
 def damaged(fault: Exception) -> bool:
-    """Return whether an error means that the database is damaged or in another format, not busy or unreachable."""
+    """Return whether an error means a database that is damaged or in another format, not busy or unreachable."""
     if isinstance(fault, sqlite3.Error):
         # The SQL is correct: a failed constraint means a bad value; an error outside _PASSING means a damaged file.
         return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING

@@ -45,8 +45,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     if conditions.unreachable:
         if results is None:
             raise InputError(
-                "--unreachable: there is no ledger next to the store, so it is unknown which entries results need;"
-                " use --older-than or --stage"
+                "--unreachable: needs the ledger next to the store, which does not exist; use --older-than or --stage"
             )
         used = {user for item in contents.entries for user in item.users}
         if (results.names or results.running is None) and not used & results.names.keys():

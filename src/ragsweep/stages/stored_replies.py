@@ -65,7 +65,7 @@ class StoredReplies(MutableMapping[str, str]):
             self._store.keep_rows(self._node, StoredPiece((key,), value), Cost(0, 0.0))
 
     def __delitem__(self, key: str) -> None:
-        """Raise TypeError, because replies cost money."""
+        """Raise TypeError: stored replies, which cost money, cannot be deleted."""
         raise TypeError("stored replies cannot be deleted")
 
     def __iter__(self) -> Iterator[str]:

@@ -119,7 +119,7 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 
 @dataclass(frozen=True)
 class Item:
-    """An item of the store: a whole value, all rows of a node, or files that are not entries.
+    """An item of the store: a whole value, its pieces, all rows of a node, or a file in quarantine/ or temporary/.
 
     ``seconds`` is the computing time, 0 if unknown. ``made`` and ``used`` are the Unix times of creation and last
     use. They are read from the database or, if the item has no entry there, from its files; they are 0 for rows without

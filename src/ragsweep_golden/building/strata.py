@@ -106,7 +106,7 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
         way = "add such documents"
         note = " (documents of undetected language then count as written in that language)" if "" in detected else ""
         if other := [one for one in LANGUAGES if {one, ""} & {*detected}]:
-            way = f"set language to {' or '.join(other)}{note}, or {way}"
+            way = f"set {' or '.join(f'language={one}' for one in other)}{note}, or {way}"
         raise ConfigError(f"language: {fact}; {way}")
     return {one: documents for one, documents in found.items() if documents}
 

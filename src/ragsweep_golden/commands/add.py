@@ -67,7 +67,7 @@ def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
-        raise ConfigError(f"golden add: one question at a time, in quotes, got {len(given)}: {', '.join(given)}")
+        raise ConfigError(f"golden add: takes only one question, in quotes, got {len(given)}: {', '.join(given)}")
     if not given and (options.answer or options.take is not None):
         raise ConfigError("golden add: --answer and --take need a question; add it in quotes")
     if given:

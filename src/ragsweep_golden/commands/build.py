@@ -51,7 +51,7 @@ def build(arguments: Sequence[str]) -> int:
     rules, settings = read_rules(values["gates"], profile), read_settings(values)
     services, corpus, embed = ServiceSession(), inputs.corpus, inputs.embed
     if settings.clusters and embed is None:
-        raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
+        raise ConfigError(f"strata.by=clusters: needs an embedder; add one, such as {_EMBEDDER}")
     spans, terminal = inputs.split(corpus), Terminal.current()
     asked = {name: given for name, given in values.items() if name not in _NOT_MADE_FROM}
     judge = PhaseJudge(corpus, spans, rules, folder, embed)
@@ -130,12 +130,12 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
     if len(built.entries) < settings.questions:
         yield f"{len(built.entries):,} of {settings.questions:,} questions: no other is specific and passes the gates."
         if by_rule_only:
-            yield "llm=openai llm.model=NAME generates more questions with a model."
+            yield "To generate more questions with a model, add llm=openai llm.model=NAME."
     failed = {one.gate for one in results if one.verdict == FAILED}
     if "G0-1" in failed and not settings.clusters:
-        yield "strata.by=clusters divides documents by similarity instead of by folder."
+        yield "To divide documents by similarity instead of by folder, set strata.by=clusters."
     if "G5-4" in failed:
-        yield "More pages or a model give more hard questions; with gates.G5-4.blocking=false the gate only warns."
+        yield "For more hard questions, add documents or a model; with gates.G5-4.blocking=false, the gate only warns."
 
 
 @dataclass

@@ -95,7 +95,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
         *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms them"] if imported.gold else []),
     ]
     yield paragraphs("LOST", (Statement("", text) for text in lost))
-    why = "not in the corpus" if corpus else "specify the documents, corpus=FOLDER or FILE"
+    why = "not in the corpus" if corpus else "specify the documents with corpus=FOLDER or corpus=FILE"
     for identifier, text in imported.unfound:
         named = f'"{identifier}": {" ".join(text.split())[:80]} ({why})'
         yield lines(Statement("NOT FOUND", named, {"question": identifier}))

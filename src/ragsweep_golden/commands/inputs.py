@@ -149,7 +149,7 @@ class Inputs:
     def corpus(self) -> Corpus:
         """The corpus given by ``corpus=``; raises ConfigError if ``corpus=`` is not set."""
         if self.given_corpus is None:
-            raise ConfigError(f"golden {self.command}: specify the documents, corpus=FOLDER or FILE")
+            raise ConfigError(f"golden {self.command}: specify the documents with corpus=FOLDER or corpus=FILE")
         return self.given_corpus
 
     def destination(self, way: str) -> Path:

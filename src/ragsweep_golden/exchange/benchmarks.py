@@ -41,7 +41,9 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         grades = _grades(entry, notes).items()
         labels += [f"{_stripped(entry['id'])}\t{_stripped(name)}\t{grade}\n" for name, grade in grades]
     names = [*corpus.ids, *(entry["id"] for entry in entries)]
-    notes["ids with white space at an end are percent-encoded"] += sum(_stripped(name) != name for name in names)
+    notes["ids with leading or trailing white space are percent-encoded"] += sum(
+        _stripped(name) != name for name in names
+    )
     files = {"corpus.jsonl": _documents(corpus, _stripped), "queries.jsonl": json_lines(queries)}
     shown = {name for entry in entries for name in labels_as_texts(entry) if name not in _RESERVED}
     kept = ("id", "question", "category", "answerable", "weight", "language", "content_type", "evidence.document",
@@ -119,7 +121,7 @@ def _articles(
         if text in seen:
             notes["documents with the text of an earlier document get its name"] += 1
         else:
-            notes["documents get a number: guide.md/1"] += title == name
+            notes["document ids get a number: guide.md/1"] += title == name
             numbers[title] += 1
             seen.add(text)
         yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}

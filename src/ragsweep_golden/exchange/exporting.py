@@ -190,7 +190,9 @@ def export_table(entries: Sequence[Entry]) -> Exported:
 def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     given = entry.get("keywords") or ()
     keywords = [one for one in given if ";" not in one and one.strip() == one]
-    notes["keywords with a semicolon, or white space at an end, are omitted"] += len(given) - len(keywords)
+    notes["keywords with a semicolon, or with leading or trailing white space, are omitted"] += len(given) - len(
+        keywords
+    )
     cells = {name: entry.get(name) for name in QUESTION_COLUMNS} | {"keywords": "; ".join(keywords)}
     cells |= {name: "false" for name in ("answerable", "needs_retrieval") if entry.get(name) is False}
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells

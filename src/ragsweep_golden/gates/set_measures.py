@@ -148,12 +148,12 @@ def _independent(subject: Subject) -> Measured:
     scored = _questions([one for one in subject.answerable if relevant_evidence(one)])
     counts = np.array(list(Counter(clusters(scored)).values()), dtype=np.float64)
     if not enough(counts):
-        return Measured(count, f"shows no difference in {_METRIC}: the questions with evidence count as {FEW}")
+        return Measured(count, f"detects no difference in {_METRIC}: the questions with evidence count as {FEW}")
     design = Design(len(scored), len(counts))
     _, variation = find_variation(_METRIC)
     shown = {kind: detectable(variation.spreads[kind], variation.correlation, design) for kind in (PARAMETER, METHOD)}
     smallest = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
-    return Measured(count, f"shows a difference in {_METRIC} of {smallest}")
+    return Measured(count, f"detects a difference in {_METRIC} of {smallest}")
 
 
 def _largest(names_of: Sequence[set[str]], what: str) -> Measured:

@@ -59,7 +59,7 @@ def check_form(path: Path) -> None:
     """Raise InputError for a Parquet file, because Parquet can be read but not written."""
     if path.suffix.lower() == ".parquet":
         way = "ragsweep golden verify GOLDEN corpus=FOLDER out=NEW.jsonl converts a golden file"
-        raise InputError(f"{path}: Parquet is read, but not written; name a file of JSON lines ({way})")
+        raise InputError(f"{path}: Parquet files can be read, but not written; name a file of JSON lines ({way})")
 
 
 SHOWN = 2  # maximum number of changes that are listed

@@ -80,7 +80,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if not 0 <= options.trace_sample <= 1:
         raise ConfigError(f"--trace-sample: must be a share from 0 to 1, got {options.trace_sample}")
     if options.unless_worse and not options.alias:
-        raise ConfigError("--unless-worse: needs an alias to guard; add --alias NAME")
+        raise ConfigError("--unless-worse: needs an alias; add --alias NAME")
     if not re.fullmatch(r" *[\w.-][\w .-]*", options.name):
         way = 'use letters, digits, spaces, "-", "_" and ".", with at least one character that is not a space'
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')

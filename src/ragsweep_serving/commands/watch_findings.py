@@ -68,7 +68,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """The ``lacks`` whose interval lies above the tolerance for shares, except any that is also an alarm."""
+        """The ``lacks`` whose 95 % interval lies above the tolerance for shares, except any that is also an alarm."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]

@@ -53,7 +53,7 @@ def _head(found: Watch) -> Iterator[Statement]:
         yield Statement("skipped", describe_skipped(found.skipped), found.skipped)
     if found.changes is not None:
         what = found.changes if found.changes else "no document differs"
-        yield Statement("index", f"{what} since the model was made")
+        yield Statement("index", f"{what} since the model was shipped")
 
 
 def _quantities(found: Watch) -> Iterator[Block]:
@@ -150,7 +150,9 @@ def results(found: Watch) -> Iterator[Statement]:
     for drift in found.alarms:
         yield Statement("", _sentence(drift, found), {"quantity": drift.name, **drift.compared._asdict()})
     for lack in found.unlike:
-        text = f"{_percent(lack.measure)} of the requests are like no evaluated question: {lack.what} {lack.value}."
+        text = (
+            f"{_percent(lack.measure)} of the requests have a {lack.what} that is not in the evaluation: {lack.value}."
+        )
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
     falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:

@@ -324,6 +324,6 @@ def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 def test_folder_without_a_page_and_missing_folder_are_refused(tmp_path: Path) -> None:
     (fault,) = faults_of(folder(tmp_path, {"a.png": b""}).load, tmp_path)
-    assert fault.startswith("pages: contains no documents; known suffixes: .txt, ")
+    assert fault.startswith("pages: contains no documents; add files with a known suffix: .txt, ")
     missing = Folder(str(tmp_path / "no"), "golden.jsonl", [], "error", None, 0, False)
     assert faults_of(missing.load, tmp_path) == ["no: no such folder; dataset.path must be the folder of the documents"]
