@@ -130,7 +130,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (if it is empty, any row)."""
+        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (any row if there are none)."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)

@@ -37,7 +37,7 @@ class Threshold:
     def decide(self, one: Measure) -> Threshold:
         """Return the threshold with its outcome, derived from the interval of ``one``, its measure.
 
-        The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of it lies beyond the
+        The outcome is exceeded if the whole interval lies beyond the bound, kept if the whole interval lies within the
         bound, and otherwise undecided.
         """
         sides = one.low > self.bound, one.high <= self.bound
