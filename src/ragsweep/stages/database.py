@@ -54,7 +54,7 @@ class Database:
     """One SQLite file; every process opens its own connection.
 
     ``put_aside(path, error)`` is called, by one process at a time, if the file is damaged or was written by another
-    version; it must move the file away. ``warn(error)`` is called if ``rows`` fails for any other reason.
+    version, and must move the file away. ``warn(error)`` is called if ``rows`` fails for any other reason.
     """
 
     def __init__(

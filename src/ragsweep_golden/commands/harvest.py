@@ -89,8 +89,8 @@ def find_question(value: Any) -> str:
     """Return the question in ``value``, a logged input of an application; "" if there is none.
 
     The input may be a string, a list of messages, or an object with a string or messages in a field in NAMES. Raises
-    ValueError for a list that is neither messages nor one string, and for a string that looks like a list or an object
-    but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
+    ValueError for a list that contains neither messages nor a single string, and for a string that looks like a list or
+    an object but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
     """
     found = decoded(value)
     if isinstance(found, list):

@@ -77,7 +77,7 @@ def is_rejected(entry: Entry) -> bool:
 
 
 def relevant_evidence(entry: Entry) -> list[Any]:
-    """Return the evidence labels of an entry whose grade is above 0; a label without a grade has grade 1."""
+    """Return the evidence labels of an entry that have a grade above 0; a label without a grade has grade 1."""
     return [one for one in entry.get("evidence") or () if one.get("grade", 1) > 0]
 
 
