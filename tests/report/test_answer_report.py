@@ -162,7 +162,7 @@ def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
 
 def test_an_llm_that_had_better_not_answer_is_said_to_in_words() -> None:
     (line,) = (text for text in texts(answer_lines([result("a", "wwwww")])) if "hindsight" in text)
-    assert line.startswith("best in hindsight, without any answer: answers 0 % of all, ")
+    assert line.startswith("best in hindsight, without any answer: answers 0 % of all questions, ")
 
 
 def test_keywords_of_searched_questions_are_averaged_with_their_weights() -> None:

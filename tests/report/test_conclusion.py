@@ -98,7 +98,8 @@ def test_the_cause_of_a_lower_expected_gain_is_stated_once_if_the_highest_mean_w
 def test_questions_about_few_documents_are_counted_where_nothing_can_be_shown() -> None:
     source = {"source": [f"document {n % 4}" for n in range(len(BASE))]}
     assert evidence(decide(changed(A, source), changed(B, source))) == [
-        f"Nothing is shown: fewer than 10 independent questions ({len(BASE)} questions in 4 clusters, by document)."
+        "No difference can be shown: fewer than 10 independent questions"
+        f" ({len(BASE)} questions in 4 clusters, by document)."
     ]
 
 

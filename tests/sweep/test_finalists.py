@@ -200,7 +200,8 @@ def test_the_limits_are_those_of_the_deciding_questions(tmp_path: Path) -> None:
 def test_questions_that_would_show_a_lead_are_to_be_in_the_holdout(tmp_path: Path) -> None:
     config = {"objective": METRIC, "headline": [METRIC], "recommend": {"margin": 0.001}}
     near = [changed(held(FIELD[row], mean, row), config=config) for row, mean in ((0, 0.5), (1, 0.503))]
-    assert re.search(r"Showing a lead .* takes about [0-9,]+ questions in the holdout\.", said(ended(tmp_path, *near)))
+    needed = r"Showing the choice's lead .* takes about [0-9,]+ questions in the holdout\."
+    assert re.search(needed, said(ended(tmp_path, *near)))
 
 
 def test_a_search_shown_against_a_trial_that_is_no_finalist_is_decided_among_the_finalists(tmp_path: Path) -> None:

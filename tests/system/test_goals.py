@@ -84,7 +84,7 @@ def test_an_objective_that_cannot_be_measured_fails_the_trial_and_says_which(
 ) -> None:
     typed = [*SEARCH, *write_dataset(tmp_path), "objective=[context_ndcg,ann_recall_at_10]"]
     done = ragsweep(*typed, "hydra.sweeper.n_trials=2", "hydra.sweeper.max_failure_rate=1")
-    assert "of 2 configs, 0 are" in done.stdout or "no config has all of context_ndcg, ann_recall_at_10" in done.stdout
+    assert "of 2 configs, 0 are" in done.stdout or "has values of all of context_ndcg, ann_recall_at_10" in done.stdout
     folder = tmp_path / ".ragsweep"
     (left,) = [read_summary(folder / "ledger.db", path.name) for path in (folder / "searches").iterdir()]
     assert left is not None

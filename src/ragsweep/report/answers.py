@@ -33,8 +33,8 @@ MOST_LINES = 8
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
     """Yield statements on how context changes the answers, for the `MOST_LINES` configs that gain most from it.
 
-    Each config is compared with a config that answers the same questions without context. Yield nothing if there is no
-    such pair.
+    Each config is compared with a config that answers the same questions without context. A config without such a
+    counterpart is omitted.
     """
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
@@ -156,7 +156,8 @@ def _gain(found: ContextEffect) -> float:
 
 def _point_text(point: CoveragePoint) -> str:
     invented = (
-        "" if math.isnan(point.hallucinated) else f", answers {percentage(point.hallucinated)} of the unanswerable"
+        "" if math.isnan(point.hallucinated) else f", and {percentage(point.hallucinated)} of the unanswerable ones"
     )
-    right = "" if math.isnan(point.score_answered) else f" at token_f1 {number(point.score_answered)}"
-    return f"answers {percentage(point.coverage)} of all{right}{invented}; {number(point.score)} with refusals"
+    right = "" if math.isnan(point.score_answered) else f" with a mean token_f1 of {number(point.score_answered)}"
+    whole = f"mean over all questions, with refusals: {number(point.score)}"
+    return f"answers {percentage(point.coverage)} of all questions{right}{invented}; {whole}"

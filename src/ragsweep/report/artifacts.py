@@ -38,8 +38,8 @@ def artifacts(
 ) -> dict[str, bytes]:
     """Return the files of a sweep as file name -> content: results as JSON and CSV, charts, the verdict, answers.
 
-    ``sweep`` describes the sweep as a whole. ``conclusion`` is None for a single config; a conclusion whose
-    ``comparison`` is None is ignored.
+    ``sweep`` has the values of ``results.json`` that describe the whole sweep; ``headline`` has the metrics of the
+    charts. ``conclusion`` is None for a single config; a conclusion whose ``comparison`` is None is ignored.
     """
     found = conclusion if conclusion and conclusion.comparison else None
     judged = {"verdict": verdict_facts(found)} if found else {}
@@ -96,7 +96,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Return the numbers of a comparison, by metric name, for MLflow's list of runs; NaN and infinity are omitted.
+    """Return the numbers of a comparison as metrics of the MLflow parent run; NaN and infinity are omitted.
 
     The names contain no slash, because MLflow shows the charts of metrics with a slash in their names first.
     """
@@ -112,7 +112,7 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Return a CSV file with one line per metric and config: the config's difference from the reference, and tests.
+    """Return a CSV file with one line per metric and config: the difference from the reference, and its tests.
 
     Only the lines of the deciding metric have a verdict.
     """
@@ -182,7 +182,7 @@ FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
 """The columns before the scores; MLflow's page shows about six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
-"""Maximum number of characters of one chunk's text, and of the texts in all contexts of a config together."""
+"""Maximum number of characters of one chunk's text, and of all texts in a config's table."""
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:

@@ -160,12 +160,12 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 
 
 def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
-    """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
+    """Format the probability that the choice is better than ``found.row``, its expected gain, and its possible loss.
 
-    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, format the
-    gain that is expected on new questions (a difference of shrunk means) and the measured gain, which is in the table.
-    The first sentence names the cause of a larger measured gain, selection bias. The measured gain is omitted if labels
-    correct the means, which are then not shrunk, or if the questions guided a search.
+    The expected gain is the gain on new questions, a difference of shrunk means. The measured gain, a difference of the
+    means in the table, follows in parentheses; it is omitted if labels correct the means, which are then not shrunk, or
+    if the questions guided a search. The first comparison also states any selection bias of the measured gain.
+    If the probability is NaN, only the mean gain and the reason (too few independent questions) are formatted.
     """
     gain, measured = lead(verdict, found.gain), float(verdict.ranked[row] - verdict.ranked[found.row])
     if math.isnan(found.probability):
@@ -197,7 +197,7 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
 
 
 def _tied(verdict: SweepComparison, row: int) -> Iterator[Statement]:
-    """Yield a statement on the cheapest config, except the baseline, that has the choice's scores but costs more."""
+    """Yield a statement on the cheapest config, except the baseline, with the choice's scores but a higher cost."""
     costs, scores, configs = verdict.costs, verdict.matrix.values, verdict.matrix.configs
     others = set(range(len(scores))) - {row, verdict.baseline}
     tied = [other for other in sorted(others) if np.array_equal(scores[other], scores[row])]

@@ -29,7 +29,7 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 
 
 def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield sentences on the verdicts, on the number of questions that would show a lead, and on possible rare losses.
+    """Yield sentences on the verdicts, the number of questions that would show the choice's lead, and rare losses.
 
     If a few documents or questions dominate the comparison, sentences on the differences within them come first. If
     the questions cannot show any difference, the only other sentence gives the reason. Yield nothing if there is no
@@ -45,7 +45,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
         why = found.notes[next(row for row in range(others + 1) if row != verdict.reference)]
         questions, clusters = len(verdict.matrix.questions), len(set(verdict.matrix.clusters.tolist()))
         of = f" ({counted(questions, 'question')} in {counted(clusters, 'cluster')}, by document)"
-        yield Statement("", f"Nothing is shown: {why}{of if clusters < questions else ''}.")
+        yield Statement("", f"No difference can be shown: {why}{of if clusters < questions else ''}.")
         return
     by_kind = {kind: rows for kind in ORDER if (rows := conclusion.evidence.by_kind.get(kind))}
     parts = [_listed(verdict, kind, rows) for kind, rows in by_kind.items()]
@@ -56,7 +56,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     if conclusion.evidence.over is not None and (needed := conclusion.evidence.needed):
         rounded = round(needed, -max(len(str(needed)) - 2, 0))  # two digits, because it is an estimate
         over, place = name(verdict, conclusion.evidence.over), " in the holdout" if conclusion.finals else ""
-        text = f"Showing a lead of this size over {over} takes about {rounded:,} questions{place}."
+        text = f"Showing the choice's lead over {over} takes about {rounded:,} questions{place}."
         yield Statement("", text, {"questions": rounded})
     losses, chosen = verdict.choice.losses, verdict.choice.row
     if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:

@@ -19,13 +19,13 @@ def front_lines(
 ) -> Iterator[Statement]:
     """Yield statements on the Pareto front of the configs that are not ``excluded``, best first by the first metric.
 
-    ``configs`` is the number of these configs. If the front is empty, yield only one statement, with the reason. Yield
-    nothing for fewer than two metrics.
+    ``configs`` is the number of configs that are not excluded. If the front is empty, the only statement gives the
+    reason. Yield nothing for fewer than two metrics.
     """
     if len(metrics) < 2:
         return
     if not front:
-        yield Statement("front", f"no config has all of {', '.join(metrics)} and is within the constraints")
+        yield Statement("front", f"no config within the constraints has values of all of {', '.join(metrics)}")
         return
     twins: dict[tuple[float, ...], list[Result]] = {}
     for result in rank_results(front, metrics[0]):

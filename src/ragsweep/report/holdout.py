@@ -38,13 +38,13 @@ class Gap(NamedTuple):
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
     """Compare a lead on the tune questions with the same lead on the holdout.
 
-    ``results`` are the results on the holdout, and ``tuned`` the results on the tune questions. The lead compares the
-    config that is best on the tune questions with the first config in ``results`` that has a value of the metric.
-    Configs are matched by the parameters that can change a score. Only configs that were measured on both sets count,
-    so the best of them on the tune questions is the config that the search would have chosen.
+    ``results`` are the results on the holdout, and ``tuned`` the results on the tune questions. They are matched by the
+    parameters that can change a score; configs that were not measured on both sets are ignored. The lead is the lead of
+    the config with the best mean on the tune questions over the first config in ``results`` that has a value of the
+    metric.
 
-    Return None if the first config is the best or was not measured on the tune questions, if no config was measured on
-    both sets, or if either set has fewer than ten effective clusters.
+    Return None if this first config is the best or was not measured on the tune questions, or if either set of
+    questions has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result, metric)}
     pairs = [(tuned_by_identity.get(_identity(result.run)), result) for result in results if _usable(result, metric)]

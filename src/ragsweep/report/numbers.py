@@ -13,7 +13,7 @@ ROUNDING = 1e-9
 
 
 def cell(summary: Summary | None) -> str:
-    """Format a value with its interval: ``.61 [.53, .69]``, ``9.1 ms [8.7, 9.6]``; ``-`` if there is none."""
+    """Format a value with its interval, if any: ``.61 [.53, .69]``, ``9.1 ms [8.7, 9.6]``; ``-`` without a value."""
     if summary is None or not math.isfinite(summary.value):
         return NOT_MEASURED
     unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""

@@ -254,7 +254,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
     for line in set(range(len(labels))) - {line for line, _ in known}:
         place = ("axes fraction", "data")
         axes.annotate("not measured", (0.03, line), xycoords=place, va="center", fontsize=8, color=GREY)
-    axes.set_title(_literal(panel.title), y=1.0, fontsize=10, fontweight="bold")  # with y, matplotlib measures no ticks
+    axes.set_title(_literal(panel.title), y=1.0, fontsize=10, fontweight="bold")  # fixed y: no ticks are measured
     axes.set_xlabel(_literal(panel.axis), fontsize=8)
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)

@@ -96,7 +96,7 @@ def has_difference_intervals(table: SweepTable, compared: SweepComparison | None
 
 
 def description_document(report: SweepReport) -> Document:
-    """Build the document for MLflow and for comments: conclusions first, then the table."""
+    """Build the document for MLflow and for pull-request comments: conclusions first, then the table of configs."""
     shown, found, blocks = report.shown, report.conclusion, list[Block]([conclusion_statements(report)])
     if shown:
         table = sweep_table([*shown, *report.baselines], headline(shown), found.comparison, found.chosen, width=10_000)
@@ -115,7 +115,7 @@ def heading(what: str, *datasets: DatasetFacts) -> Statements:
 
 
 def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:
-    """Return a block on reranking, empty unless there is a single config, and a block on answers and targets."""
+    """Return a block on the reranking of a single config (empty for several), and a block on answers and targets."""
     reranking = []
     if len(results) == 1 and (facts := results[0].summaries.reranking):
         reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]
@@ -128,9 +128,9 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
 
 
 def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Statements:
-    """Return paragraphs on problems of the results or the data, each with its remedy; no paragraph if there are none.
+    """Return paragraphs on problems of the results or the data, each with its remedy; no paragraph without problems.
 
-    Of a search's ``finalists`` on the holdout, only those that are PARTIAL are named.
+    ``finalists`` are the results of a search on the holdout; only PARTIAL ones are named.
     """
     partial = [one for one in (*results, *finalists) if one.run.state == PARTIAL]
     texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in partial]
@@ -201,7 +201,7 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
         text = f"{configs}: {met}" + (f"; missed: {first_names(missed, MOST_NAMED)}" if missed else "")
         yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0].summaries)})
     if hidden := sum(len(group) for _, group in ordered[MOST_LINES:]):
-        text = f"and {counted(hidden, 'more config')} with no more targets met; see results.json"
+        text = f"and {counted(hidden, 'more config')} with at most as many targets met; see results.json"
         yield Statement("", text, {"hidden": hidden})
 
 
@@ -216,7 +216,7 @@ def _met(summaries: Summaries) -> str:
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Map each of the named metrics to the first paragraph of the docstring of its class.
+    """Map each metric in ``names`` to the first paragraph of its class's docstring.
 
     A metric is omitted if no config has it, or if its class cannot be imported or has no docstring.
     """

@@ -31,9 +31,9 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 
 
 class SweepTable(NamedTuple):
-    """A header, rows of strings, the config of each row, the number of omitted configs, and the omitted judged metrics.
+    """A header, rows of strings, the config of each row, the number of omitted configs, and the omitted metrics.
 
-    ``has_intervals`` refers to metrics and differences. The headers of right-aligned columns begin with ``>``.
+    ``has_intervals``: of a metric or a difference. The headers of right-aligned columns begin with ``>``.
     """
 
     header: list[str]
@@ -68,7 +68,7 @@ class Column(NamedTuple):
 def settings(result: Result) -> dict[str, str]:
     """Return a config's overrides, without those that cannot change a score: key -> value, both as strings.
 
-    The value of a deleted key is `DELETED`. The value "auto" is kept, as in the config's name.
+    Values are resolved, except "auto", which the config's name also has. The value of a deleted key is `DELETED`.
     """
     lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
     given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
@@ -124,11 +124,11 @@ def sweep_table(
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. A metric that applies to no question has a column only if it is the deciding metric, is judged, has a
-    target or is in an overridden ``headline``. If the table is too wide, headings of metrics, and of differences in the
-    objective, are shortened. Then intervals, and then whole columns of metrics, are omitted, except for the objectives
-    and the deciding metric: from the last metric to the first, but metrics of answers after others, and judged metrics
-    and those of an overridden ``headline`` last. If the table is still too wide, one column with the configs' labels
-    replaces the columns of parameters, and metrics are omitted only where this column leaves them no room.
+    target or is in an overridden ``headline``. A table that is too wide gets short headings; then intervals, and then
+    columns of metrics, are omitted, the last metric first. The objectives and the deciding metric keep both. Columns of
+    answer metrics are omitted after other columns; columns of judged metrics and of an overridden ``headline``, last.
+    If the table is still too wide, one column with the configs' labels replaces all columns of parameters, and the
+    same steps are repeated, starting with all metrics and intervals.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

@@ -95,7 +95,7 @@ def partial_note(result: Result) -> str:
     worst = min(below, key=lambda one: one.coverage)
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
-    bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
+    bounds = f", so the value is between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
     others = f"; too few scores for {counted(len(below) - 1, 'other metric')} as well" if len(below) > 1 else ""
     # with enough digits to show that the coverage is less than required
     written = (f"{100 * worst.coverage:.{digits}g}" for digits in range(3, 17))

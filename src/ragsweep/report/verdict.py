@@ -63,7 +63,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the estimated bias of the best mean; it is a lower bound if the questions guided a search.
+    """Yield a sentence on the estimated bias of the best mean: a lower bound if the questions guided a search.
 
     Yield nothing if the bias is unknown or too small to show.
     """

@@ -209,7 +209,7 @@ def boxes_option(results: Sequence[Result], label: str, metric: str, note: str) 
 
 
 def mean_in_boxes(results: Sequence[Result]) -> str:
-    """Name the mean that `boxes` draws, which plotly computes without the weights of the questions."""
+    """Return "unweighted mean" if the questions have weights, which plotly's box plots ignore, else "mean"."""
     return "unweighted mean" if weighted_note(results[0]) else "mean"
 
 

@@ -40,7 +40,7 @@ EMBEDDER = (
 
 
 class CostPanel(NamedTuple):
-    """A quantity of several configs (NaN: unknown); ``texts`` are labels of the points, and ``bars`` are error bars."""
+    """One value per config (NaN: unknown); ``texts`` are the points' labels, and ``bars`` their error bars."""
 
     title: str
     values: Sequence[float]
@@ -49,7 +49,7 @@ class CostPanel(NamedTuple):
 
 
 def index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
-    """Yield the charts of the swept numeric parameters of indexes, if any.
+    """Yield one chart per numeric parameter of an index of which configs without other differences have three values.
 
     ``best_first`` are the configs, best first by ``metric``; ``keys`` are the varying settings in the sweep's order.
     """

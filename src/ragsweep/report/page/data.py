@@ -84,7 +84,7 @@ def _asked(view: PageView) -> Iterator[Block]:
         declared, names = view.compared.baseline, view.compared.matrix.configs
         out = (one for one in view.compared.left_out if one.name == view.compared.declared)
         unused = (f"{name}, which is not compared: {why}" for name, why in out)
-        none = next(unused, "none is declared (baseline=)")
+        none = next(unused, "none is declared; baseline=RUN declares one")
         facts.append(("Baseline", none if declared is None else names[declared]))
     given = first.run.config.get("constraints") or {}
     limits = {name: limit for name, limit in given.items() if limit is not None}

@@ -80,7 +80,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """One point per config, for a numeric parameter whose values have different settings of other parameters."""
+    """One point per config, for a numeric parameter whose values were not all run with the same other settings."""
 
     key: str
     name: str
@@ -115,9 +115,9 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:
-    """Yield a curve for each numeric parameter without a chart, such as a hybrid's weight (see `curve_of_best`).
+    """Yield the curve of each numeric parameter that has no chart yet, such as the weight of a hybrid.
 
-    A parameter without such a curve is omitted. ``drawn``: the keys of the parameters that have a chart.
+    A parameter for which `curve_of_best` finds no curve is omitted. ``drawn``: the keys of parameters with a chart.
     """
     settings = [one.run.parameters for one in best_first]
     for key, name in short_keys([one for one in varying_keys(settings) if one not in drawn]).items():
@@ -246,7 +246,7 @@ def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
 
 
 def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Return each value's height, from 0 to 1 (to scale for numbers; `UNSET` for ""), and the ticks."""
+    """Return each text's height from 0 to 1 (numbers to scale, other texts evenly; `UNSET` for ""), and the ticks."""
     names = list(dict.fromkeys(text for text in texts if text))
     numbers = read_numbers(names)
     if numbers is None:

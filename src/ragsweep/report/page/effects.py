@@ -78,7 +78,7 @@ def _generalising(view: PageView, verdict: SweepComparison, shown: ParameterMean
     if shown.configs == 1 and one.best in shown.numbers:  # to agree with the colours of the chart
         low, high = flat_region(shown.numbers, shown.may_be_best, shown.numbers.index(one.best))
     flat = f"{low:.10g} to {high:.10g} are not shown to be worse than the best"
-    same = flat if low < high else "no neighbour is as good"
+    same = flat if low < high else "the neighbouring values are shown to be worse"
     chosen = next(point for point in one.points if point.value == one.chosen)
     unseen = "Too few independent questions for cross-validation."
     if not math.isnan(chosen.chosen):

@@ -98,7 +98,7 @@ def _chunk_texts(chunks: Collection[Chunk], given: PageTexts) -> tuple[list[str]
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
-    """Return, for each question, its ``Funnel.lost_by`` and the path of each piece of its evidence.
+    """Return, per question, the stage that lost it (``Funnel.lost_by``), and the path of each piece of its evidence.
 
     Both lists are empty if ``found`` is None.
     """
@@ -112,7 +112,7 @@ def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None)
 
 
 def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str]) -> Iterator[str]:
-    """Yield, for each piece, its ranks and the stage that lost it: ``bm25 12, vector -, final 7: lost by top_k``."""
+    """Yield each piece's ranks, and the stage that lost the piece: ``bm25 12, vector -, final 7: lost by top_k``."""
     evidence = questions.evidence
     assert evidence is not None, "a funnel is computed from ranks"
     places = evidence.of_question(question)
@@ -198,10 +198,10 @@ def _prompts(
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
-    """Return each question's messages: the role, and the content as numbers that refer to texts.
+    """Return each question's messages as pairs of a role and a list of numbers, which stand for texts.
 
-    Each text is therefore stored only once. A number is an index into ``lines``, which is extended, or ``~n`` for the
-    text of chunk n. Return an empty list if the prompts or the texts of chunks are unavailable.
+    A number is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n, so that each text is
+    stored only once. Return an empty list if the prompts or the texts of chunks are unavailable.
     """
     chunk_text = given.chunk(result)
     read = given.prompts(result) if chunk_text else None

@@ -25,8 +25,8 @@ def page_metric(report: SweepReport) -> str:
 class PageView:
     """The configs of a sweep's page, with the metrics, the roles and the losses of evidence (``funnels``).
 
-    ``metric`` is the deciding metric; ``metrics`` are this metric and the headline metrics; ``chosen`` are the configs
-    that are shown side by side.
+    ``metric`` is the metric from `page_metric`; ``metrics`` are this metric and the headline metrics; ``chosen`` are
+    the configs that are shown side by side.
     """
 
     def __init__(self, report: SweepReport) -> None:
