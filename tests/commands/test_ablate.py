@@ -199,7 +199,7 @@ def test_changes_that_are_all_left_out_have_their_reasons(cwd: Path) -> None:
     with pytest.raises(RagsweepError) as raised:
         prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
     first, *reasons = str(raised.value).splitlines()
-    assert first.startswith("none of the tried changes would change a result (try other values, such as top_k=3,10")
+    assert first.startswith("no change is left to run; give other values, such as top_k=3,10")
     assert any(line.startswith("reranker=cross_encoder: ") and "neither a folder" in line for line in reasons)
     assert "reranker=none: changes no result" in reasons
 
@@ -347,7 +347,7 @@ def test_a_partial_config_counts_if_the_metric_is_complete() -> None:
     assert [row[1] for row in changes(changes_document([*whole, last], None))] == ["a 1 -> 2"]
     for metric, configs in ((None, [last, *whole]), ("faithful", [*whole, last])):
         (statement,) = changes_document(configs, metric).statements
-        assert "nothing to compare" in statement.text
+        assert "no effect can be compared" in statement.text
 
 
 def test_changes_of_an_amount_are_ratios() -> None:

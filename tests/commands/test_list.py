@@ -269,13 +269,13 @@ def test_the_choice_of_a_sweep_is_called_so_where_a_config_is_shown_and_no_other
     for folder, role in (
         (path, "the choice"),
         (tmp_path / "limited", "the best"),
-        (tmp_path / "search", "the choice on tune"),
+        (tmp_path / "search", "the choice on the tune questions"),
     ):
         show(["feed#1", "--path", str(folder)])
         printed = " ".join(output(capsys, show, "feed#2", "--path", str(folder)).split())
         assert re.findall(r"against #2 \S+, ([a-z ]+)\.", printed) == [role]
         assert re.findall(r"ndcg: ([a-z ]+) of its sweep", printed) == [role]
-        on_holdout = ["shown worse", "the choice of its sweep"] if "on tune" in role else []
+        on_holdout = ["shown worse", "the choice of its sweep"] if "tune" in role else []
         assert re.findall(r"ndcg on the holdout: (shown worse|the choice of its sweep)", printed)[::-1] == on_holdout
 
 

@@ -180,8 +180,7 @@ def prepare(
     if len(cases) == 1:
         reasons = [f"{change}: {why}" for change, why in impossible.items()]
         reasons += [f"{change}: changes no result" for change in idle]
-        fact = "none of the tried changes would change a result"
-        fact += " (try other values, such as top_k=3,10, without --factor)"
+        fact = "no change is left to run; give other values, such as top_k=3,10, and omit --factor"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, same)
 
@@ -250,8 +249,8 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     results = [one for one in results if not decisive or is_scored(one, decisive)]
     own = bool(results) and results[0] is ablated
     if not own or len(results) < 2:
-        who = "no changed config" if own else "too little of the config itself"
-        none = Statement("ablate", f"{who} was measured, so there is nothing to compare")
+        why = "no changed config has enough scores" if own else "the config itself has too few scores"
+        none = Statement("ablate", f"no effect can be compared: {why}; mend the failures above and repeat the command")
         return Document("ablate", [Section([lines(none)])])
     name = shared_metrics(results, [decisive] if decisive else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries.metrics[name].unit

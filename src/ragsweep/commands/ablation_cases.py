@@ -102,7 +102,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbours of ``value``; [] if it is no finite number, or if ``name`` has no neighbouring values."""
+    """Return the neighbours of a value; [] if ``value`` is not a finite number, or if ``name`` has no neighbours."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -124,7 +124,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the alternatives to an option of a group: only "none" for any reranker; [] for an option in `KEPT`."""
+    """Return the options to try instead of ``option``; [] if it is in `KEPT`. A reranker is replaced only by "none"."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":

@@ -204,7 +204,7 @@ def _complete(arguments: list[str]) -> None:
 
 
 def _quieten() -> None:
-    """Disable telemetry, progress bars and tokenizer threads of libraries, unless their variables are already set."""
+    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the environment sets them."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -193,7 +193,7 @@ def marked_questions(result: Result) -> list[str]:
 def decide(
     baseline: RecordedRun | None, anchor: RecordedRun | None, candidate: RecordedRun, options: argparse.Namespace
 ) -> GateDecision:
-    """Decide whether the candidate meets all conditions: margins and gains against the baselines, and bounds.
+    """Decide whether the candidate meets all conditions: margins and gains against each baseline, and bounds.
 
     The gate passes if all relevant checks pass (see `Check.counts`), so no correction for multiple tests is needed (an
     intersection-union test: Berger, Technometrics 24, 1982). It fails if any of these checks fails, is refused for runs

@@ -85,7 +85,7 @@ def _cells(check: Check) -> list[str]:
     before = f"{amount(found.baseline, unit)} -> " if condition.paired else ""
     origin = "from the margin" if condition.kind == MARGIN else "from the bound"
     if math.isnan(found.low):
-        distance = found.note or f"the nearest {signed(found.slack, unit)} {origin}"
+        distance = found.note or f"the nearest question is {signed(found.slack, unit)} {origin}"
     else:
         distance = f"{signed(found.slack, unit)} [{signed(found.low, unit)}, {signed(found.high, unit)}] {origin}"
         distance += f"; about {check.needed:,} questions would decide" if check.needed else ""

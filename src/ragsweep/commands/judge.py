@@ -36,21 +36,21 @@ labels of other answers are ignored."""
 
 _THRESHOLD = "lowest passing score or, for a metric where lower is better, lowest failing score (default: 0.5)"
 
-_NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): smaller differences than
-those shown are within the judge's noise."""
+_NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1). Differences
+that are smaller than those shown are within the judge's noise."""
 
 
 def judge(arguments: Sequence[str]) -> int:
     """Run ``ragsweep judge``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep judge", description="Measure the reliability of a judge.")
     commands = parser.add_subparsers(dest="command", metavar="calibrate | noise", required=True)
-    calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="against people")
+    calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="compare a judge with human labels")
     calibrate.add_argument("labels", type=Path, metavar="LABELS")
     source = calibrate.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", help=RUN)
     source.add_argument("--verdicts", type=Path, help="a table or JSON lines with question_id, metric and value")
     calibrate.add_argument("--threshold", type=float, default=0.5, help=_THRESHOLD)
-    twice = commands.add_parser("noise", description=_NOISE, help="against itself")
+    twice = commands.add_parser("noise", description=_NOISE, help="compare a judge with itself")
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
         command.add_argument("--metric", action="append", help="only this metric; can be repeated")
@@ -213,7 +213,7 @@ def noise_document(options: argparse.Namespace) -> Document:
     if differing:
         warnings.append(f"the runs differ not only by chance, but also in: {', '.join(differing)}")
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
-        same = "both runs have the same judge.replicate, so their verdicts are identical; rerun one with another"
+        same = "both runs have the same judge.replicate, so their verdicts are identical; rerun one with another value"
         warnings.append(same)
     statements = [Statement("warning", text, {"differing": differing}) for text in warnings]
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]

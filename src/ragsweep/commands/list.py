@@ -102,7 +102,7 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
 
 
 def _named(names: Mapping[str, str], target: str, title: str) -> str:
-    """Return a title after the names of its run, or of its sweep and configs: ``demo, baseline (#3): top_k``."""
+    """Return a title, preceded by the names of its run, or of its sweep and configs: ``demo, baseline (#3): top_k``."""
     places = [(name, one.partition("#")) for name, one in names.items()]
     own = [f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target]
     typed = title.partition(": ")[0]  # the name of a sweep with ``name=`` is part of its title

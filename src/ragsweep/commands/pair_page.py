@@ -146,7 +146,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
         yield chart(figure, "One point per question.", "Response time against quality")
     if report.confusions:
         options = [{"label": name, "figure": confusion(counts)} for name, counts in report.confusions.items()]
-        yield Charts(options, "Expected kinds by found kinds.", "Kinds of findings")
+        yield Charts(options, "Rows: expected kinds. Columns: found kinds.", "Kinds of findings")
 
 
 def _quality(report: PairReport) -> str:
@@ -245,7 +245,7 @@ def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Seq
 
 
 def confusion(counts: Counter[tuple[str, str]]) -> Figure:
-    """Plot the confusion matrix of the kinds in pairs (expected, found); "" is a missing counterpart (see `NONE`)."""
+    """Plot the counts of pairs (expected kind, found kind) as a matrix; "" is a missing counterpart (see `NONE`)."""
     kinds = [*sorted({kind for pair in counts for kind in pair} - {""}), ""]
     names = [literal(kind or NONE) for kind in kinds]
     rows = [[counts[expected, found] for found in kinds] for expected in kinds]

@@ -107,7 +107,7 @@ class PairReport:
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Config name -> counts of the (expected, found) pairs of kinds that its metrics' ``pairs`` return, if any."""
+        """Config name -> counts of (expected kind, found kind), from the ``pairs`` of its metrics; {} without pairs."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))

@@ -109,7 +109,7 @@ def _stated(found: SweepComparison, config: str, chosen: str | None, where: str)
     elif found.matrix.configs[found.reference] == chosen:
         role = "the choice"
     else:  # no config is within the limits, or the finalists led to a different choice
-        role = "the best" if found.choice.row is None else "the choice on tune"
+        role = "the best" if found.choice.row is None else "the choice on the tune questions"
     if row == found.reference:
         return Statement("", f"{metric}: {role} of its sweep.", {"metric": found.metric})
     against = f"{words.name(found, found.reference)}, {role}"

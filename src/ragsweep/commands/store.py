@@ -43,7 +43,7 @@ class Listing(NamedTuple):
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep store``; return 0. Raises RagsweepError for bad input, and for an unconfirmed eviction."""
+    """Run ``ragsweep store``; return 0. Raises RagsweepError for bad input, or if an eviction cannot be confirmed."""
     options = read(arguments)
     place, origin = _find(options.path)
     try:
