@@ -39,9 +39,9 @@ def test_the_front_is_counted_among_the_configs_that_are_not_excluded() -> None:
     excluded = [ExcludedConfig("beyond", "excluded by latency_mean_ms <= 60")]
     (line, *_) = sweep_content(SweepSummary(results, (), excluded=excluded)).notes
     assert line.data == {"configs": 3, "front": 2}
-    assert line.text.startswith("of 3 configs (without 1 excluded by latency_mean_ms <= 60), 2 are beaten by no other")
+    assert line.text.startswith("of 3 configs (without 1 excluded by latency_mean_ms <= 60), 2 are on the Pareto front")
     (line, *_) = sweep_content(SweepSummary(results, ())).notes
-    assert line.text.startswith("of 4 configs, 3 are beaten by no other")
+    assert line.text.startswith("of 4 configs, 3 are on the Pareto front")
 
 
 def test_a_config_with_too_few_scores_is_not_on_the_front_and_beats_no_other() -> None:
@@ -52,7 +52,7 @@ def test_a_config_with_too_few_scores_is_not_on_the_front_and_beats_no_other() -
     results = [changed(one, settings={"objective": list(METRICS)}) for one in (partly, whole)]
     summary = SweepSummary(results, ())
     assert [one.name for one in summary.front] == ["whole"]
-    assert sweep_content(summary).notes[0].text.startswith("of 1 config (without 1 PARTIAL), 1 is beaten by no other")
+    assert sweep_content(summary).notes[0].text.startswith("of 1 config (without 1 PARTIAL), 1 is on the Pareto front")
 
 
 def test_a_search_minimizes_an_objective_without_a_direction_as_it_was_told() -> None:

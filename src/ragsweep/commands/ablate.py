@@ -250,7 +250,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     own = bool(results) and results[0] is ablated
     if not own or len(results) < 2:
         why = "no changed config has enough scores" if own else "the config itself has too few scores"
-        none = Statement("ablate", f"no effect can be compared: {why}; mend the failures above and repeat the command")
+        none = Statement("ablate", f"no effect can be compared: {why}; correct the failures above and try again")
         return Document("ablate", [Section([lines(none)])])
     name = shared_metrics(results, [decisive] if decisive else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries.metrics[name].unit

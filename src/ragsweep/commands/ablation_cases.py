@@ -102,7 +102,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbours of a value; [] if ``value`` is not a finite number, or if ``name`` has no neighbours."""
+    """Return the neighbouring values to try; [] if ``value`` is not a finite number, or if ``name`` is never varied."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -138,7 +138,7 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with ``line`` appended in place of any override of the same key, whose ``+`` is kept."""
+    """Return the overrides with ``line`` appended; it replaces overrides of the same key, and keeps their ``+``."""
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)

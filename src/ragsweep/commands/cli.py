@@ -184,7 +184,7 @@ def _command(name: str, arguments: list[str]) -> int:
 
 
 def _print(text: str, status: int, arguments: list[str]) -> int:
-    """Print a text for a command without ``arguments``, and return its exit status."""
+    """Print ``text`` and return ``status``; ``arguments``, which every command takes, is ignored."""
     from ragsweep.commands.command_line import ignore_closed_pipe
 
     with ignore_closed_pipe():
@@ -204,7 +204,7 @@ def _complete(arguments: list[str]) -> None:
 
 
 def _quieten() -> None:
-    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the environment sets them."""
+    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the environment configures them."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -90,7 +90,7 @@ class PairRows(NamedTuple):
 
 
 def pair_rows(conclusion: PairConclusion) -> PairRows:
-    """Return the conclusion on a pair of configs as rows."""
+    """Convert the conclusion on a pair of configs to rows by metric, slice and question."""
     metrics = [
         {**row, **_corrected(one, row)} if conclusion.labelled else row
         for one in conclusion.metrics

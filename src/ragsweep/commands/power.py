@@ -128,7 +128,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
-    """Plan each metric from the pilot; raises InputError if too few independent questions have scores."""
+    """Plan each metric from the pilot's variance; raises InputError if too few independent questions have scores."""
     results = [run.result for run in runs]
     for result in results:
         check_same_questions(results[0], result)

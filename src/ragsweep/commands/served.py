@@ -34,7 +34,7 @@ def read_traces(
     """Return the traces of a version since a time, and how many traces were skipped for each reason.
 
     ``since`` is in seconds since the epoch. Raises InputError if the version lacks the tag that identifies its
-    traces.
+    traces. See `read_served_traces` for ``experiment`` and other errors.
     """
     if not (bundle := version.tags.get(BUNDLE)):
         raise InputError(f"{version.uri}: lacks the tag {BUNDLE}, which its traces share; ship the config again")

@@ -24,7 +24,7 @@ def sync(arguments: Sequence[str]) -> int:
     parser = Parser("ragsweep sync", description=_ABOUT)
     add_path(parser)
     parser.add_argument("--uri", help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)")
-    parser.add_argument("--experiment", default="ragsweep")
+    parser.add_argument("--experiment", default="ragsweep", help="MLflow experiment (default: ragsweep)")
     parser.add_argument("--all", action="store_true", help="also send records tracked elsewhere or with tracking=none")
     options = parser.parse_args(arguments)
     ledger = open_ledger(options.path)

@@ -153,7 +153,7 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
         return config
     if costs.values[cost][row] == costs.values[cost].min() and any(costs.saves(cost, row, other) for other in rows):
         return f"{config}: the cheapest, with {_priced(verdict, cost, row)}{_while_busy(verdict, cost, row)}"
-    if any(costs.saves(cost, other, row) for other in rows):  # a cheaper config exists, but may not be chosen
+    if any(costs.saves(cost, other, row) for other in rows):  # a cheaper config exists, but cannot be chosen
         return config
     kept = f"Keep {config}, the baseline" if row == verdict.baseline else config
     return f"{kept}: no config is shown to be cheaper"
@@ -216,7 +216,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
-    """Return a phrase if ``cost`` is a latency and the machine was busy while it was measured, else ""."""
+    """Return a phrase if ``cost`` is a latency, measured on a busy machine for any of the configs ``rows``; else ""."""
     is_busy = cost.startswith("latency") and any(slowness(verdict.results[row]) >= BUSY for row in rows)
     return ", measured while the machine was busy" if is_busy else ""
 

@@ -33,7 +33,7 @@ def front_lines(
     shown = list(twins.values())
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
     without = f" (without {count_reasons(excluded)})" if excluded else ""
-    text = f"of {counted(configs, 'config')}{without}, {one} beaten by no other in {' and '.join(metrics)} at once"
+    text = f"of {counted(configs, 'config')}{without}, {one} on the Pareto front of {' and '.join(metrics)}"
     yield Statement("front", text, {"configs": configs, "front": len(front)})
     cells = [[cell(same[0].summaries.metrics[name]) for name in metrics] for same in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]

@@ -186,7 +186,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
 
 
 def _ratio_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """Return the ticks of a logarithmic axis and their labels (``0.8x``)."""
+    """Return the ticks between two logarithms of ratios, also as logarithms, and their labels (``0.8x``)."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)

@@ -101,7 +101,7 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def _savable(result: Result) -> StageUsage:
-    """Return a result's usage by stage, without an external system's usage: it answers all questions in any case."""
+    """Return a result's usage by stage, without an external system, which answers all questions in any case."""
     external = result.run.parameters.get("system", "pipeline") != "pipeline"
     return {stage: usage for stage, usage in result.summaries.usage.items() if not (external and stage == "generate")}
 

@@ -68,7 +68,7 @@ class Column(NamedTuple):
 def settings(result: Result) -> dict[str, str]:
     """Return a config's overrides, without those that cannot change a score: key -> value, both as strings.
 
-    Values are resolved, except "auto", which the config's name also has. The value of a deleted key is `DELETED`.
+    Values are resolved, except "auto", as in the config's name. The value of a deleted key is `DELETED`.
     """
     lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
     given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
@@ -93,8 +93,8 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 def swept(results: Sequence[Result]) -> str:
     """Describe what varies: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2 (3 of 4 combinations, without 5 2)``.
 
-    The values of a setting with many values are not listed. The combinations are counted if all values are listed and
-    every config has every setting.
+    A setting with more than `MOST_VALUES` values is named without its values. The combinations are counted if all
+    values are listed and every config has every setting.
     """
     configs = all_settings(results)
     keys = varying_keys(configs)
@@ -172,8 +172,8 @@ def sweep_table(
 def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:
     """Make a table of a metric by slice: a row per label value that has scored questions, a column per config.
 
-    Intervals are omitted if the table would be wider than ``width``. The note explains an interval of a mean of 0, and
-    counts the questions without a value.
+    Intervals are omitted if the table would be wider than ``width``. The note explains the interval of a mean of
+    0, and counts the questions without a value.
     """
     groups = [result.summaries.groups.get(label, {}) for result in shown]
     scored = (

@@ -66,7 +66,7 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def asked_for(results: Sequence[Result]) -> set[str]:
-    """Return objectives, judged metrics, and the metrics in an overridden ``headline`` or ``answer_headline``."""
+    """Return the objectives, the judged metrics, and those in an overridden ``headline`` or ``answer_headline``."""
     config, typed = results[0].run.config, {override.partition("=")[0] for override in results[0].run.overrides}
     headlines = [config.get(key) or () for key in typed & {"headline", "answer_headline"}]
     return set(objectives(config)).union(*headlines, *map(judged_metrics, results))
@@ -176,7 +176,7 @@ def results_json(
 ) -> bytes:
     """Return all measurements, except the tables of questions, as strict JSON: NaN and infinity become null.
 
-    ``result`` is the conclusion, or None if there is none.
+    ``sweep`` describes the whole sweep. ``result`` is its conclusion, or None if there is none.
     """
     document = {
         "format": RESULTS_FORMAT,

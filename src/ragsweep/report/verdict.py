@@ -105,7 +105,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _undetected(verdict: SweepComparison) -> str:
-    """Return a phrase if the choice's measured gain is below the detectable differences and not shown, else ""."""
+    """Return a phrase if the measured gain over the runner-up is not shown and is too small to detect, else ""."""
     choice, power = verdict.choice, verdict.power
     if choice.row is None or choice.runner_up is None or not verdict.may_be_best[choice.runner_up.row]:
         return ""
@@ -128,7 +128,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
-    """Yield sentences on up to `MOST_SLICES` reversals, starting with the choice's.
+    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first.
 
     A reversal is a slice in which a config that is better than the reference on average is, or may be, worse. ``file``
     is a phrase that names the file with all reversals, or "".
@@ -220,7 +220,7 @@ def _change(found: Differences | Slice, row: int, unit: str, ratios: bool = Fals
 
 
 def size(verdict: SweepComparison, value: float) -> str:
-    """Format the size of a difference in the comparison's unit, as `distance` does."""
+    """Format a difference in the unit of the comparison or, for ratios, as a percentage change."""
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 

@@ -203,7 +203,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def boxes_option(results: Sequence[Result], label: str, metric: str, note: str) -> dict[str, Any]:
-    """Return the option of a `Charts` block with the `boxes` of a label; its note counts questions without a value."""
+    """Return an option of a `Charts` block: the `boxes` of a label; the note counts questions without a value."""
     lack = unlabelled_note(results, label)
     return {"label": label, "figure": boxes(results, label, metric), "note": f"{note} {lack}".strip()}
 

@@ -40,7 +40,7 @@ EMBEDDER = (
 
 
 class CostPanel(NamedTuple):
-    """One value per config (NaN: unknown); ``texts`` are the points' labels, and ``bars`` their error bars."""
+    """A quantity with one value per config (NaN: unknown), the labels of its points, and their error bars."""
 
     title: str
     values: Sequence[float]
@@ -49,7 +49,7 @@ class CostPanel(NamedTuple):
 
 
 def index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
-    """Yield one chart per numeric parameter of an index of which configs without other differences have three values.
+    """Yield a chart of each numeric index parameter with at least three values in configs that differ in nothing else.
 
     ``best_first`` are the configs, best first by ``metric``; ``keys`` are the varying settings in the sweep's order.
     """
@@ -116,7 +116,7 @@ def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
 
 
 def _builds(results: Sequence[Result]) -> CostPanel:
-    """Make the panel of embedding times in seconds (NaN: unknown), with the chunks per second."""
+    """Return the panel of the times to embed the corpus, in seconds (NaN: unknown), labelled with chunks per second."""
     stages = [one.run.stages.get("embed", {}) for one in results]
     seconds = [one.get("first_seconds", 0.0) or math.nan for one in stages]
     speeds = [one.get("chunks", math.nan) / took for one, took in zip(stages, seconds, strict=True)]

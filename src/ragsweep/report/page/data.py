@@ -168,7 +168,7 @@ def _differences(view: PageView) -> Iterator[Block]:
 def _slices(view: PageView) -> Iterator[Block]:
     others = [one for one in view.best_first if one not in view.chosen]
     shown = view.sorted([*view.chosen, *others][:MOST_SLICED])
-    every = dict.fromkeys(label for one in shown for label in one.summaries.groups)  # labels may differ
+    every = dict.fromkeys(label for one in shown for label in one.summaries.groups)  # labels may differ between configs
     labels = [label for label in every if sum(map(bool, count_scored(shown, label, view.metric).values())) > 1]
     if not labels:
         return

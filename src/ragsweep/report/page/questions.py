@@ -15,7 +15,7 @@ from ragsweep.stats.funnel import Funnel
 from ragsweep.stats.inference.matrix import fill_declined
 
 Chunk = tuple[str, str]
-"""The digest of a corpus, and the name of a chunk of it."""
+"""The digest of a corpus, and the name of a chunk in this corpus."""
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
@@ -160,7 +160,7 @@ def _config(
 def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
-    """Map each label to one string per question: answer, failure, judges' reasons, and the numbers of each step."""
+    """Map labels of the page to one string per question: answer, failure, judges' reasons, and the steps' numbers."""
     outcome = [
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
