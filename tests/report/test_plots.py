@@ -137,7 +137,7 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     plots.differences(compared(results, baseline="a"))
     (axes,) = drawn[0].axes
     texts = [label.get_text() for label in axes.get_xticklabels()]
-    assert axes.get_xlabel() == "ratio of the typical question over 60 questions; right is better"
+    assert axes.get_xlabel() == "ratio for a typical question over 60 questions; right is better"
     assert texts == ["0.64x", "0.8x", "1x", "1.25x"]
     assert axes.xaxis.get_inverted()
     assert [text.get_text().partition(" [")[0] for text in axes.texts] == ["x 0.63", "x 1.20"]

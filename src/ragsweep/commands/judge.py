@@ -154,7 +154,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     else:
         why = "on these labels, the judge is no better than chance"
         if not fewest:
-            why = "labels of both kinds are needed, right and wrong"
+            why = "labels of right and of wrong answers are needed"
         yield _stated("passes", f"{{}} of all as judged, not corrected: {why}", found.passed)
     if not math.isnan(found.corrected_mean.value):
         yield _stated("mean", f"{found.mean:.3f} as judged, {{}} corrected by the labels", found.corrected_mean)

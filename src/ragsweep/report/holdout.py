@@ -84,7 +84,7 @@ SHORT_LIST = 10
 
 
 def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
-    """Yield a statement on how often the holdout was used, with a warning if there are too many ``configs``.
+    """Yield a statement on how often the holdout was used, with a warning if ``configs`` exceeds `SHORT_LIST`.
 
     Yield nothing if ``views`` is 0.
     """

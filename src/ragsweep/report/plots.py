@@ -169,7 +169,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     against = f"{'ratio to' if found.ratios else 'difference from'} {_label(verdict.matrix.configs[verdict.reference])}"
     axes.set_title(_literal(f"{verdict.metric}: {against}"), y=1.0, fontsize=10)
     unit = f", {verdict.unit}" if verdict.unit and not found.ratios else ""
-    what = "ratio of the typical question" if found.ratios else "mean difference"
+    what = "ratio for a typical question" if found.ratios else "mean difference"
     if found.ratios:
         axes.margins(x=0.1)
         places, texts = _ratio_ticks(*axes.get_xlim())

@@ -45,7 +45,7 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
     if hidden := len(gone[MOST_NAMED:]):
         yield Statement("", f"and {hidden} more; see results.csv", {"hidden": hidden})
     found, currency = saved(results), (gone[0].run.config.get("prices") or {}).get("currency", "")
-    cost = ", but no calls to services and so no money"
+    cost = ", but no calls to services, and so no money"
     if found.needed:
         known = found.money and math.isfinite(found.money)
         money = f" and {currency} {found.money:.2f}".replace("  ", " ") if known else ""

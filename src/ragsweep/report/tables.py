@@ -163,7 +163,7 @@ def reranking_note(result: Result, headline: Sequence[str]) -> str:
     moved = [f"{percentage(facts[key])} {words}" for key, words in moves.items() if math.isfinite(facts[key])]
     scores = [f"{words} {facts[key]:.3g}" for key, words in quantiles.items() if math.isfinite(facts[key])]
     return (
-        f"{before}of {facts['evidences']:.0f} pieces of evidence {', '.join(moved) or 'none was found'};"
+        f"{before}of {facts['evidences']:.0f} pieces of evidence, {', '.join(moved) or 'none was found'};"
         f" scores {', '.join(scores) or NOT_MEASURED}"
     )
 

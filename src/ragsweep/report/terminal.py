@@ -137,7 +137,7 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """The width of tables and sentences, in characters; in a log, the variable COLUMNS or else ``LOG_WIDTH``."""
+        """The width of tables and sentences, in characters; in a log, the value of COLUMNS or else ``LOG_WIDTH``."""
         return self.console.width if self.bars else _columns() or LOG_WIDTH
 
     def spent(self, meter: UsageMeter) -> None:
@@ -263,7 +263,7 @@ def _padded(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _columns() -> int:
-    """Return the variable COLUMNS; 0 if it is not a whole number."""
+    """Return the environment variable COLUMNS as a number; 0 if it is not set or is not a whole number."""
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isdecimal() else 0
 
