@@ -33,7 +33,7 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 class SweepTable(NamedTuple):
     """A header, rows of strings, the config of each row, the number of omitted configs, and the omitted metrics.
 
-    ``has_intervals``: of a metric or a difference. The headers of right-aligned columns begin with ``>``.
+    ``has_intervals`` is true if a metric or difference has one. Headers of right-aligned columns begin with ``>``.
     """
 
     header: list[str]
@@ -208,7 +208,7 @@ def unlabelled_note(results: Sequence[Result], label: str) -> str:
 
 
 def _zero_note(summaries: Iterable[Summary | None]) -> str:
-    """Explain the first interval of a slice in which every score is 0; "" if there is no such slice."""
+    """Explain the interval of the first slice in which every score is 0; "" if there is no such slice."""
     zero = next((one for one in summaries if one and one.value == one.low == 0 < one.high), None)
     high = number(zero.high, zero.unit) if zero else ""
     return f"{cell(zero)}: {counted(zero.n_scored, 'score')} of 0; the true mean may be up to {high}" if zero else ""
