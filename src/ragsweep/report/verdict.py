@@ -65,6 +65,8 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
     """Yield a sentence on the estimated bias of the best mean: a lower bound if the questions guided a search.
 
+    The sentence states an average over golden sets and no expectation from this one. If the best means are close, the
+    estimate from one golden set may exceed their distances, so that the best config would be expected below the others.
     Yield nothing if the bias is unknown or too small to show.
     """
     bias = verdict.selection_bias
@@ -73,14 +75,15 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
         lucky = score(verdict, bias.optimism, fine=True)
         higher, means, configs = verdict.matrix.higher_is_better, verdict.means, len(verdict.matrix.configs)
         most, end = ("highest", "high") if higher else ("lowest", "low")
-        text = f"The {most} of {configs} means is {best}, too {end} by"
+        text = f"The {most} of {configs} means is {best}."
         if score(verdict, float(means.max() if higher else means.min()), fine=True) != best:  # ratios are compared
             most = "best"
-            text = f"The mean of {name(verdict, bias.winner)}, the best of {configs} configs, is {best}, too {end} by"
-        end = f"about {lucky}, because it was chosen as the {most}; expect {value} on new questions."
+            text = f"The mean of {name(verdict, bias.winner)}, the best of {configs} configs, is {best}."
+        amount, why = f"about {lucky}", f"it is chosen as the {most}"
         if verdict.adaptive:
-            end = f"at least {lucky}, because the same questions also guided the search."
-        yield Statement("", f"{text} {end}", {"optimism": bias.optimism, "expected": bias.crossfitted})
+            amount, why = f"at least {lucky}", "the same questions also guide the search"
+        text += f" Over golden sets like this one, such a mean is too {end} by {amount} on average, because {why}."
+        yield Statement("", text, {"optimism": bias.optimism, "expected": bias.crossfitted})
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
