@@ -93,7 +93,7 @@ def test_what_was_not_measured_is_not_judged_and_not_counted() -> None:
         (["targets.enforce=maybe"], "targets.enforce: must be true or false, got 'maybe'"),
         (
             ["+targets.mrr.bands={fine:high}"],
-            "targets.mrr: bands: fine must be the finite number from which the band applies, got 'high'",
+            "targets.mrr: bands.fine, the limit of a band, must be a finite number, got 'high'",
         ),
         (["targets.top_score.share=2"], "targets.top_score: share must be above 0 and below 1, got 2"),
         (["targets.top_score.reference=nan"], "targets.top_score: reference must be a finite number or null, got nan"),

@@ -297,7 +297,7 @@ def test_questions_that_always_fail_fail_alone(is_resumed: bool, monkeypatch: py
 
 def test_model_that_leaves_every_question_without_text_stops_the_config() -> None:
     never = pytest.raises(
-        EndpointFailed, match=r"a message without text: .*; 7 earlier calls also failed; check the model"
+        EndpointFailed, match=r"the message contains no text: .*; 7 earlier calls also failed; check the model"
     )
     with serving(faults={"empty_content": 1}) as server, never:
         ask_all(endpoint(server, retries=1), 1000)

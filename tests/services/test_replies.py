@@ -86,7 +86,7 @@ def test_vector_without_an_index_belongs_to_the_text_at_its_place() -> None:
 def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: object) -> None:
     answer = copy.deepcopy(CHAT)
     answer["choices"][0]["finish_reason"] = reason
-    with pytest.raises(ValueError, match=r"a finish_reason of .*, which is not a string"):
+    with pytest.raises(ValueError, match=r"the finish_reason is .*, which is not a string"):
         read_chat(json.loads(json.dumps(answer)), 10)
 
 

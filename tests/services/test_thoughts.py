@@ -176,7 +176,7 @@ def test_reply_without_an_answer_has_its_reason(message: dict[str, Any], finish:
 
 
 def test_thoughts_alone_are_no_answer() -> None:
-    with pytest.raises(ValueError, match="a message without text"):
+    with pytest.raises(ValueError, match="the message contains no text"):
         read(content="<think>a</think>\n")
 
 
@@ -210,7 +210,7 @@ def test_tags_within_a_part_of_text_enclose_thoughts() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (3, "content 3, which is neither text nor a list of parts"),
+        (3, "the content is 3, which is neither text nor a list of parts"),
         ({"text": "a"}, "neither text nor a list of parts"),
         (["a"], "a part of the content is 'a', not of a known type"),
         ([{"type": "image_url", "image_url": "x"}], r"'image_url'.* not of a known type \(text, output_text, thinking"),

@@ -114,7 +114,7 @@ def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(s
                 asyncio.run(made.chat([{"role": "user", "content": "question 1 2"}]))  # 3 tokens read
             assert failure.value.usage == usage
     assert failure.value.reason == missing.BUDGET_SPENT
-    assert "run again (with rerun=true if finished) to make the remaining calls" in str(failure.value)
+    assert "run again (rerun=true for a finished sweep) for the remaining calls" in str(failure.value)
     assert (len(server.log), session.meter.totals.money) == (4, 12)
 
 

@@ -10,7 +10,7 @@ from ragsweep.core.types import Answer, Answers, OutputReader
 
 
 class Output(NamedTuple):
-    """The parsed output of an answer; if it cannot be parsed, ``unreadable`` is the reason and ``value`` is None."""
+    """The parsed output of an answer; if there is none, ``unreadable`` is the reason ("" for a failed answer)."""
 
     value: Any = None
     unreadable: str = ""
@@ -35,8 +35,8 @@ def read_output(answer: Answer, reader: OutputReader) -> Output:
     """Return the output of an answer.
 
     If ``reader`` raises ValueError, ``unreadable`` is the error's message; for any other error, it is the error's type
-    and message. A RagsweepError is never caught, and after the deadline only ValueError is caught. A failed answer is
-    not parsed; the ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
+    and message. A RagsweepError is never caught; after the config's deadline, only ValueError is caught. A failed
+    answer is not parsed; the ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
     """
     if answer.failed:
         return Output(unreadable="cut at max_tokens" if answer.failed == UNREADABLE else "")

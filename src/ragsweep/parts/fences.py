@@ -122,7 +122,7 @@ def _to_ascii(character: str) -> str:
 
 
 def fold_homoglyphs(text: str) -> str:
-    """Fold every character of a text, remove invisible characters, collapse white space, and strip both ends."""
+    """Apply ``fold_character`` to a text, remove invisible characters, collapse white space, and strip both ends."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
     parts = (fold_character(char) if not is_invisible(char) or char.isspace() else "" for char in text)

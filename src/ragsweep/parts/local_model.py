@@ -176,7 +176,8 @@ class SentenceTransformersModel(LocalModel):
             try:
                 onnx_model.compute_in_int8(model, self.fingerprint(), self.exports)
             except ValueError as fault:
-                raise ConfigError(f"{self.KEY}.dtype is {self.dtype!r}, but {self.model} {fault}") from fault
+                fact = f"{self.KEY}.dtype is {self.dtype!r}, but {self.model} {fault}"
+                raise ConfigError(f"{fact}; set {self.KEY}.dtype=float32") from fault
         return model
 
 

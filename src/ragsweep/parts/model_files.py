@@ -114,7 +114,7 @@ def package_folder(package: str, requirement: str) -> Path:
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return the file ``tokenizer``, else tokenizer.json of the model ``tokenizer``; raise ConfigError if missing."""
+    """Return the file ``tokenizer``, or the tokenizer.json of this model; raise ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -154,7 +154,7 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
     if dtype == "int8":
         if weights is None:
-            raise ConfigError(f"{key} is 'int8', which this part does not support; choose another dtype")
+            raise ConfigError(f"{key} is 'int8', which this part does not support; set {key}=auto")
         if device not in ("auto", "cpu"):
             place = f"{key.rpartition('.')[0]}.device"
             raise ConfigError(f"{key} is 'int8', which runs on the CPU, but {place} is {device!r}; set {place}=cpu")

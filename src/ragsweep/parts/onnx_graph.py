@@ -42,7 +42,7 @@ def output_of(transformer: Any) -> str:
     for name in OUTPUTS:
         if name in found:
             return name
-    raise ValueError(f"returns {', '.join(found)}, not {' or '.join(OUTPUTS)}; use float32")
+    raise ValueError(f"returns {', '.join(found)}, not {' or '.join(OUTPUTS)}")
 
 
 def export(transformer: Any, output: str, typed: bool) -> Any:
@@ -65,7 +65,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
             if difference <= TOLERANCE:
                 return graph
             reason = f"the exported graph's values differ by {difference:.2g} times the largest value"
-    raise ValueError(f"cannot be exported for int8 ({reason}); use float32")
+    raise ValueError(f"cannot be exported for int8 ({reason})")
 
 
 def quantise(graph: Any, steps: int) -> Any:
@@ -203,12 +203,12 @@ def session_of(graph: bytes) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # failures are raised
+    options.log_severity_level = 4  # ONNX Runtime raises errors; they need not be logged, too
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 def _ids(length: int) -> Any:
-    """Return token ids (1, length) of an artificial text, from 3 to 9, because every vocabulary has these ids."""
+    """Return the token ids (1, length) of an artificial text: only the ids 3 to 9, which every vocabulary contains."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]

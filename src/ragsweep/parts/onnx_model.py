@@ -45,7 +45,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 
     modules = [module for module in model.modules() if isinstance(module, Transformer)]
     if not modules:
-        raise ValueError("has no transformer that can run in int8; use float32")
+        raise ValueError("has no transformer that can run in int8")
     for number, module in enumerate(modules):
         output = output_of(module.model)
         make = partial(_quantised, module.model, output, "token_type_ids" in module.tokenizer.model_input_names)
@@ -58,7 +58,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 def weight_bits() -> int:
     """Return the number of bits per weight: 8, or 7 on x86 without VNNI.
 
-    Without VNNI, x86 adds pairs of products in 16 bits; 8-bit weights may overflow them.
+    Without VNNI, x86 adds pairs of products in 16 bits, and the sum may overflow if weights have 8 bits.
     """
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8
@@ -70,7 +70,7 @@ def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
 
 
 def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the content cached in ``folder`` under a name; if it is missing or damaged, create it with ``make``.
+    """Return the content cached in ``folder`` under ``name``; if it is missing or damaged, create it with ``make``.
 
     A cache file begins with a SHA-256 of its name and content. One process creates the file while others wait. If the
     folder cannot be used, for example because it is read-only, the content is created but not cached.

@@ -50,7 +50,7 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage, *others: str) -> float:
-        """Return the cost of ``usage``, in ``currency``; NaN if the price of the model is unknown.
+        """Return the cost of ``usage``, in ``currency``; NaN if no price is known.
 
         The price is that of ``model`` or, if unknown, of the first of the ``others`` with a known price. Usage without
         calls, such as the usage of a local model, costs 0. If there are calls but no token counts, because an external

@@ -136,4 +136,4 @@ def _check_template(key: str, template: str) -> None:
             raise ConfigError(f"prompt.{key}: there is no placeholder {{{name}}}{nearest(name, KNOWN[key])}")
     for name in NEEDED.get(key, ()):
         if name not in names:
-            raise ConfigError(f"prompt.{key}: the placeholder {{{name}}} is missing, got {template!r}")
+            raise ConfigError(f"prompt.{key}: the placeholder {{{name}}} is missing in {template!r}; add it")

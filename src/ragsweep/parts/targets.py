@@ -10,7 +10,7 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""A key in the config group ``targets``; if its value is true, a failed target sets the exit status."""
+"""A key in the config group ``targets``; if its value is true, a failed target makes the exit status 1."""
 
 
 class TargetRule(Protocol):
@@ -59,7 +59,7 @@ class Target:
                 raise ConfigError(f"{key} must be a finite number, got {getattr(self, key)}")
         for name, limit in (self.bands or {}).items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-                raise ConfigError(f"bands: {name} must be the finite number from which the band applies, got {limit!r}")
+                raise ConfigError(f"bands.{name}, the limit of a band, must be a finite number, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
         """Return whether the value of a metric passes, its band, and the suggested action.

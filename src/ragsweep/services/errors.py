@@ -10,7 +10,7 @@ QUOTED = 160
 
 
 class CallError(RagsweepError):
-    """A failed or forbidden call; another run may succeed. ``reason`` is one of ``missing.CALL_FAILURES``."""
+    """A call that failed or was not made; it may succeed in another run. ``reason`` is in ``missing.CALL_FAILURES``."""
 
     exit_status = 1
 
@@ -21,7 +21,7 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """A call that failed permanently; other calls may succeed. ``usage`` is the cost of the failed call."""
+    """A call that failed permanently; other calls may succeed. ``usage`` contains the tokens that it used."""
 
 
 class EndpointFailed(CallError):

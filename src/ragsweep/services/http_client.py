@@ -122,7 +122,7 @@ class Service:
 
 
 def note_answers(part: object) -> None:
-    """Record that the services of a part and of its nested parts have answered in an earlier process."""
+    """Record, for the circuit breaker, that the services of a part and its nested parts answered an earlier process."""
     for holder in (part, *getattr(part, "__dict__", {}).values()):
         for value in getattr(holder, "__dict__", {}).values():
             if isinstance(value, Service):

@@ -96,7 +96,7 @@ class CircuitBreaker:
         self.answered_before = False  # whether the service answered an earlier process; then refuse() never raises
         self._answered = False
         self._first_call = math.inf
-        self._failures = 0  # consecutive failures; from SLOW_AFTER on, without calls that began before the last one
+        self._failures = 0  # consecutive failures; from SLOW_AFTER on, without calls that began before the last failure
         self._last_failure = -math.inf
         self._failing_since: float | None = None
         self._paused_until = -math.inf

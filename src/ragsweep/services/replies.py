@@ -67,11 +67,11 @@ class HttpResponse:
         if kind == "text/event-stream":
             return read_events(self.content.decode("utf-8-sig", "replace"))
         if kind and kind != "application/json" and not kind.endswith("+json"):
-            raise ValueError(f"{kind} instead of JSON: {self.text}")
+            raise ValueError(f"the response is {kind} instead of JSON: {self.text}")
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
-            raise ValueError(f"not JSON: {self.text}") from None
+            raise ValueError(f"the response is not JSON: {self.text}") from None
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         content = message.get("content")
         fields = [well_formed(given) for name in APART if isinstance(given := message.get(name), str)]
     except (KeyError, TypeError, IndexError, AttributeError):
-        raise ValueError("no choices with a message") from None
+        raise ValueError("the response contains no choices with a message") from None
     written, parts, _ = read_content(content)
     apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat the thoughts in several fields
     usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
@@ -157,7 +157,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     said = said._replace(thoughts="\n\n".join(filter(None, (*apart, said.thoughts))))
     check_finish(reason, said, usage, refused=bool(refusal and not said.answer))
     if not said.answer.strip():
-        raise NoAnswer("a message without text")
+        raise NoAnswer("the message contains no text")
     model = response.get("model")
     return Reply(said.answer, model if isinstance(model, str) else "", usage, thoughts=said.thoughts)
 
@@ -170,7 +170,7 @@ def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = Fal
         CallFailed: The reply is truncated or withheld, or the prompt is too long. Another attempt would fail, too.
     """
     if not isinstance(reason, str | None):
-        raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a string")
+        raise ValueError(f"the finish_reason is {reason!r:.60}, which is not a string")
     if reason in ABORTION:
         raise ValueError(f"the service aborted the reply (finish_reason {reason})")
     if reason == WINDOW_FULL:
@@ -236,7 +236,7 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
         vectors = {entry.get("index", place): entry["embedding"] for place, entry in enumerate(response["data"])}
         count = len(response["data"])
     except (KeyError, TypeError, AttributeError):
-        raise ValueError("no data with index and embedding") from None
+        raise ValueError("the response contains no data with index and embedding") from None
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
         raise ValueError(f"{count} vectors for {texts} texts; there must be one for each index from 0 to {texts - 1}")
     for vector in vectors.values():
@@ -245,5 +245,5 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
             raise ValueError(f"a vector of {length}, expected {dimension or 'at least one'}")
         for value in vector:
             if not is_float32(value):
-                raise ValueError(f"a vector with {value!r}, which is not a finite 32-bit number")
+                raise ValueError(f"a vector contains {value!r}, which is not a finite 32-bit number")
     return [vectors[index] for index in range(texts)]

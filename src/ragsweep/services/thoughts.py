@@ -28,7 +28,7 @@ THINKING_PARTS, TEXT_PARTS = ("thinking", "reasoning", "redacted_thinking"), ("t
 
 
 class Separated(NamedTuple):
-    """A reply separated into answer and thoughts; ``unclosed`` is true if it ends within the thoughts."""
+    """A reply separated into answer and thoughts; ``unclosed`` is true if the reply ends within thoughts."""
 
     answer: str
     thoughts: str = ""
@@ -75,13 +75,13 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 def read_content(content: Any) -> Separated:
     """Return the answer and the thoughts in the content of a chat message: None, a string, or a list of parts.
 
-    Parts of the types in THINKING_PARTS are thoughts. Both returned strings are well formed. Raises ValueError for any
-    other content, and for a part of an unknown type or without text.
+    Parts of the types in THINKING_PARTS are thoughts. Lone surrogates are replaced (see ``well_formed``). Raises
+    ValueError for any other content, and for a part of an unknown type or without text.
     """
     if content is None or isinstance(content, str):
         return Separated(well_formed(content or ""))
     if not isinstance(content, list):
-        raise ValueError(f"content {content!r:.60}, which is neither text nor a list of parts")
+        raise ValueError(f"the content is {content!r:.60}, which is neither text nor a list of parts")
     texts: dict[bool, list[str]] = {True: [], False: []}
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None

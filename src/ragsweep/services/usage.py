@@ -88,7 +88,7 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str, counted: bool = True) -> None:
-        """Raise ConfigError if a key limits money and a model has no price, because the limit could not be enforced.
+        """Raise ConfigError if ``model`` has no price but money is limited, because the limit could not be enforced.
 
         If a call does not report its tokens (``counted`` is false), only the price 0 can apply.
         """
@@ -111,7 +111,7 @@ class UsageMeter:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
                 if limit is not None and used >= limit:
                     fact = f"the budget is spent: budget.{name}={limit:.10g}, used {used:.10g}"
-                    rest = ", or run again (with rerun=true if finished) to make the remaining calls" if limit else ""
+                    rest = ", or run again (rerun=true for a finished sweep) for the remaining calls" if limit else ""
                     raise CallFailed(f"{fact}; raise the limit{rest}", BUDGET_SPENT)
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 

@@ -76,7 +76,7 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
         assert set(ranking[length:]) <= {NO_CHUNK}, f"a ranking continues after its padding: {ranking}"
         assert all(value == -np.inf for value in score[length:]), f"padding must score minus infinity: {score}"
         assert len(set(ranked)) == length, f"a chunk is ranked twice: {ranking}"
-        assert all(0 <= chunk < chunks for chunk in ranked), f"positions must be below {chunks}: {ranking}"
+        assert all(0 <= chunk < chunks for chunk in ranked), f"positions must be from 0 to {chunks - 1}: {ranking}"
         assert np.isfinite(score[:length]).all(), f"scores must be finite: {score}"
         keys = [(-value, chunk) for value, chunk in zip(score[:length], ranked, strict=True)]
         assert keys == sorted(keys), f"sort by descending score, then by position: {ranking}, {score}"
@@ -123,7 +123,7 @@ class RankingContract(Contract, ABC):
         """Return the rankings of ``chunks``, from which ``index`` was built, for all queries."""
 
     def rank_anew(self, queries: Any, depth: int) -> Rankings:
-        """Return the rankings of ``chunks()`` by a new instance of the part with a new index."""
+        """Return the rankings of ``chunks()`` for ``queries`` by a new instance of the part with a new index."""
         part = self.part()
         return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
 
@@ -134,7 +134,7 @@ class RankingContract(Contract, ABC):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
-        """Check that the result of an empty batch has no rows, and a number of columns equal to the depth."""
+        """Check that the result of an empty batch has no rows and ``depth`` columns."""
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:

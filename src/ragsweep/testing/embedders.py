@@ -24,7 +24,7 @@ class EmbedderContract(Contract):
     part: Callable[[], Embedder]  # it may return the same instance for every test
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has all members of the protocol of an embedder."""
+        """Check that the part has all members of the protocol ``Embedder``."""
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:

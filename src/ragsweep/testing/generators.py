@@ -48,7 +48,7 @@ class GeneratorContract(Contract):
             assert not (answer.failed and answer.text)
             assert answer.usage.calls >= 0
             assert min(answer.usage.tokens_in, answer.usage.tokens_out) >= 0
-            assert answer.failed or answer.seconds >= 0, "an answer must state its duration in seconds"
+            assert answer.failed or answer.seconds >= 0, "answer.seconds must be set to the duration of the answer"
 
     def test_no_requests_no_answers(self) -> None:
         """Check that an empty batch gives no answers and no error."""

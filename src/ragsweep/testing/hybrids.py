@@ -29,7 +29,7 @@ class HybridRetrieverContract(Contract):
     part: Callable[[], HybridRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has all members of the protocol of a hybrid retriever."""
+        """Check that the part has all members of the protocol ``HybridRetriever``."""
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:

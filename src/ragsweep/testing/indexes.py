@@ -38,7 +38,7 @@ class VectorIndexContract(RankingContract):
         return part.search(index, chunks, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has all members of the protocol of a vector index."""
+        """Check that the part has all members of the protocol ``VectorIndex``."""
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:

@@ -102,7 +102,7 @@ class MetricContract(Contract):
         assert self.metric.name, "the metric has an empty name; set name in its class"
         assert METRIC_NAME.fullmatch(self.metric.name), "MLflow may reject the name; use letters, digits and _"
         assert isinstance(self.metric.needs, tuple)
-        assert set(self.metric.needs) <= NEEDS, f"needs may only contain {', '.join(sorted(NEEDS))}"
+        assert set(self.metric.needs) <= NEEDS, f"needs may contain only {', '.join(sorted(NEEDS))}"
         assert isinstance(self.metric.unit, str)
         assert self.metric.higher_is_better in (True, False, None)
         assert lowest is None or highest is None or lowest < highest

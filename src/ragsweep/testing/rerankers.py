@@ -75,7 +75,7 @@ class ReadingRerankerContract(RerankerContract):
     part: Callable[[], ReadingReranker]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has all members of the protocol of a reading reranker."""
+        """Check that the part has all members of the protocol ``ReadingReranker``."""
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:

@@ -41,7 +41,7 @@ class TextRetrieverContract(RankingContract):
         return part.retrieve(index, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has all members of the protocol of a text retriever."""
+        """Check that the part has all members of the protocol ``TextRetriever``."""
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
@@ -61,7 +61,7 @@ class CountingRetrieverContract(TextRetrieverContract):
     part: Callable[[], CountingRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check that the part has all members of the protocol of a counting retriever."""
+        """Check that the part has all members of the protocol ``CountingRetriever``."""
         assert isinstance(self.part(), CountingRetriever)
 
     def test_shards_are_all_chunks_in_order(self) -> None:

@@ -114,8 +114,8 @@ GOOD = entry(0, 0.5, 1)
         (data(GOOD), "1 vectors for 2 texts"),
         (data(GOOD, entry(True, 1, 2)), "2 vectors for 2 texts; there must be one for each index from 0 to 1"),
         (data(GOOD, entry(1, 1, 2, 3)), "a vector of 3 values, expected 2"),
-        (data(GOOD, entry(1, 1, float("nan"))), "a vector with nan, which is not a finite 32-bit number"),
-        (data(GOOD, entry(1, 1, 1e300)), r"a vector with 1e\+300"),
+        (data(GOOD, entry(1, 1, float("nan"))), "a vector contains nan, which is not a finite 32-bit number"),
+        (data(GOOD, entry(1, 1, 1e300)), r"a vector contains 1e\+300"),
     ],
 )
 def test_answer_that_is_not_one_vector_a_text_is_refused(server: Server, content: bytes, message: str) -> None:

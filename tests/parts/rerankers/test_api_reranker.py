@@ -134,10 +134,10 @@ GOOD = {"index": 0, "relevance_score": 0.5}
         ),
         (
             results(GOOD, {"index": 1, "relevance_score": float("nan")}),
-            "a score of nan, which is not a finite 32-bit number",
+            "a score is nan, which is not a finite 32-bit number",
         ),
-        (results(GOOD, {"index": 1, "relevance_score": 1e300}), r"a score of 1e\+300"),
-        (results(GOOD, {"index": 1, "relevance_score": True}), "a score of True"),
+        (results(GOOD, {"index": 1, "relevance_score": 1e300}), r"a score is 1e\+300"),
+        (results(GOOD, {"index": 1, "relevance_score": True}), "a score is True"),
     ],
 )
 def test_answer_that_is_not_one_finite_score_a_text_is_refused(server: Server, content: bytes, message: str) -> None:

@@ -21,7 +21,7 @@ CODE = frozenset({"fence", "code_block"})
 
 
 class Block(NamedTuple):
-    """A block, such as a heading, paragraph or list; its span ends where the next block starts."""
+    """A block, such as a heading, paragraph or list; its span, in characters, ends where the next block starts."""
 
     start: int
     end: int
@@ -96,7 +96,7 @@ class Markdown(UsesLibraries):
 
 
 def _blocks(text: str, tokens: Sequence[Token]) -> tuple[list[Block], list[Piece]]:
-    """Return the top-level blocks, together covering the whole text, and the spans of code blocks at any depth."""
+    """Return the top-level blocks, which cover the whole text, and the spans of the code blocks at any depth."""
     lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
     placed = [(token, lines[token.map[0]], lines[token.map[1]]) for token in tokens if token.map]
     code = [(start, end) for token, start, end in placed if token.type in CODE]

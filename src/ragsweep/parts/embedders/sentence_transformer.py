@@ -24,7 +24,7 @@ COUNTED_AT_ONCE = 1024
 """Number of texts that are tokenised at a time to count their tokens."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""Kind of text -> names under which a model's files may contain its prompt.
+"""Kind of text -> names under which a model's files may contain the prompt for this kind.
 
 The first prompt that is not empty is used.
 """
@@ -144,7 +144,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
-        """Run the block in one thread in half precision: the number of threads changes a vector in the third digit."""
+        """In half precision, run the block in one thread; more threads would change the third digit of a vector."""
         if not self._is_half:
             yield
             return

@@ -40,8 +40,8 @@ class Gguf:
     Up to ``parallel`` requests are answered at the same time, each with its own model state and ``threads`` threads;
     all share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
     of rounding, on ``threads``. If a prompt leaves fewer than ``max_new_tokens`` tokens of ``window``, or if the reply
-    ends within thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an answer
-    costs nothing. llama.cpp also opens ports on the loopback interface; a random API key protects these ports.
+    ends with unclosed thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an
+    answer costs nothing. llama.cpp also opens ports on the loopback interface; a random API key protects these ports.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))

@@ -59,7 +59,7 @@ class OpenAI(EndpointSettings):
         """Answer every request with the seeds of repetition ``replicate``, counted from 0.
 
         If a call fails permanently, the answer counts as failed. Raises ConfigError if the key is missing, and
-        EndpointFailed as soon as no other call can succeed; all pending requests are then cancelled.
+        EndpointFailed as soon as no further call can succeed; all pending requests are then cancelled.
         """
         self.service.each(requests, partial(self._answer, replicate), done)
 

@@ -55,6 +55,6 @@ class NoGenerator:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report a failed answer for every request; a run omits this stage and therefore never calls this method."""
+        """Report a failed answer for every request; a run without a generator never calls this method."""
         for number in range(len(requests)):
             done(number, Answer(failed=NO_ANSWERS))

@@ -68,7 +68,7 @@ SPARE = 32
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
-    """A faiss index that divides vectors into ``nlist`` lists by nearest mean; a search reads the nearest ``nprobe``.
+    """A faiss index that divides vectors into ``nlist`` lists by nearest mean; a search reads the ``nprobe`` nearest.
 
     The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
     per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores a code
@@ -192,9 +192,9 @@ class Pq(CodeIndex):
 
     A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are trained,
     and a piece is replaced by the index of the nearest mean. With 8 bits, a vector takes ``m`` bytes. The means are
-    trained on a seeded sample. A small corpus has at most as many means per subspace as vectors, but at least 16. The
-    nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index.
-    If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
+    trained on a seeded sample. A small corpus has fewer means per subspace: at most one per vector, but at least 16.
+    The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
+    index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))

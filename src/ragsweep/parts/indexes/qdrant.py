@@ -168,6 +168,7 @@ def _embedded(path: str) -> Any:
     try:
         client = QdrantClient(path=path)
     except RuntimeError as fault:
-        raise CallFailed(f"cannot open the folder index.path: {' '.join(str(fault).split())}") from None
+        fact = " ".join(str(fault).split())
+        raise CallFailed(f"the index's path is {path!r}, which cannot be opened: {fact}") from None
     atexit.register(client.close)
     return client

@@ -186,7 +186,7 @@ class OpenAIJudge(EndpointSettings):
             again = {"role": "user", "content": _AGAIN.format(fault=fault)}
             messages = [first, {"role": "assistant", "content": reply.text}, again]
         way_out = "set" if self.structured else "set judge.structured=true, or"
-        fact = f"{self.model} returned no valid {schema.name}: {fault}"
+        fact = f"{self.model} did not return JSON that conforms to the schema {schema.name}: {fault}"
         raise self._malformed(f"{fact}; {way_out} another judge.model", usage)
 
     def _malformed(self, fact: str, usage: Usage) -> CallFailed:

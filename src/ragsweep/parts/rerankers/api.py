@@ -90,11 +90,11 @@ def read(answer: Any, texts: int) -> list[float]:
     try:
         results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
     except (KeyError, TypeError):
-        raise ValueError("no results with index and relevance_score") from None
+        raise ValueError("the response contains no results with index and relevance_score") from None
     indexes = [index for index, _ in results]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(texts)):
         raise ValueError(f"{len(results)} results for {texts} texts; there must be exactly one for each")
     for _, score in results:
         if not is_float32(score):
-            raise ValueError(f"a score of {score!r}, which is not a finite 32-bit number")
+            raise ValueError(f"a score is {score!r}, which is not a finite 32-bit number")
     return [float(score) for _, score in sorted(results)]

@@ -97,7 +97,7 @@ class Bm25:
     def count(self, texts: Sequence[str]) -> Arrays:
         """Return the word counts of the given chunks, as named arrays.
 
-        The backend rank_bm25 counts words itself; for it, return the words of the chunks in text order.
+        For the backend rank_bm25, which counts words itself, return the words of the chunks in text order.
         """
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()

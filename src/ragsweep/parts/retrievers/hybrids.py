@@ -17,7 +17,7 @@ class _Hybrid:
 
     def __init__(self, legs: Mapping[str, Any], weights: Mapping[str, float]) -> None:
         if not legs:
-            raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
+            raise ConfigError("retriever.legs is empty; add at least one retriever to it")
         if set(weights) != set(legs):
             got = f"got weights for {', '.join(weights)}" if weights else "got none"
             raise ConfigError(f"retriever.weights must have one weight for each leg ({', '.join(legs)}), {got}")
@@ -27,7 +27,7 @@ class _Hybrid:
         self.weights = {name: float(weights[name]) for name in legs}
 
     def fingerprint(self) -> dict[str, str]:
-        """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
+        """Return an entry that changes the address of the rankings if a weight is 0, else an empty dict.
 
         The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong and must not be reused.
         """

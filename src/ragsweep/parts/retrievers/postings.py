@@ -74,7 +74,7 @@ def number_words(words: NDArray[np.uint8], known: dict[str, int]) -> NDArray[np.
 
 
 def in_order(known: Mapping[str, int]) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the sorted words of ``known``, and an array that maps a word's number to its index among them."""
+    """Return the sorted words of ``known``, and an array that maps a word's number to its index in this list."""
     words = sorted(known)
     places = np.empty(len(words), dtype=np.int32)
     places[[known[word] for word in words]] = np.arange(len(words), dtype=np.int32)

@@ -113,7 +113,7 @@ class Http(ServiceSettings):
         """Send every request, and report its response by calling ``done(index, response)``.
 
         If a call fails, its answer counts as failed. Raises ConfigError if the key is missing, and EndpointFailed as
-        soon as no other call can succeed.
+        soon as no further call can succeed.
         """
         self.service.each(requests, self._respond, done)
 
@@ -159,7 +159,7 @@ class Http(ServiceSettings):
             reason = self._in_chat(body, f"{self._choice}.finish_reason")
             check_finish(reason, said, response.answer.usage, refused)
         if self._choice and not said.answer and not response.answer.failed:
-            raise CallFailed("a message without text", MALFORMED, response.answer.usage)
+            raise CallFailed("the message contains no text", MALFORMED, response.answer.usage)
         return response
 
     def _found(self, body: Any, *names: str) -> Response:
@@ -167,7 +167,7 @@ class Http(ServiceSettings):
         return to_response(values, self.refusals, self._usage(body), self.thoughts)
 
     def _in_chat(self, body: Any, path: str) -> Any:
-        """Return the last non-empty value at ``path`` in a chat completion; None without one, or for other replies."""
+        """Return the last non-empty value at ``path`` in a chat completion; None if there is no such value."""
         found = []
         for event in body.events if isinstance(body, EventStream) else [body]:
             with suppress(PathNotFound):

@@ -129,7 +129,7 @@ class Python:
             needed = "the key answer (unless system.answers=false) and " if self.answers else ""
             keys = ", ".join(KEYS[1:] if self.answers else KEYS)
             raise ValueError(
-                f"the function must return a string, or a mapping with {needed}no keys other than {keys};"
+                f"the function must return a string, None, or a mapping with {needed}no keys other than {keys};"
                 f" got {returned!r:.60}"
             )
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
