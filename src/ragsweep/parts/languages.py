@@ -233,7 +233,7 @@ KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """Forms without a question word: a few keywords, any other text (such as a request), and a yes/no question."""
 
 _LOOKED_AT = 4
-"""Number of words, from the start of a text without a question mark, among which a phrase must begin to count."""
+"""Number of words at the start of a text without a question mark; a phrase that begins after them is ignored."""
 
 _MOST_KEYWORDS = 4
 """The maximum number of words in a text that counts as keywords."""

@@ -114,7 +114,7 @@ def package_folder(package: str, requirement: str) -> Path:
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return the file ``tokenizer``, or the tokenizer.json of this model; raise ConfigError if there is none."""
+    """Return ``tokenizer`` if it is a file, else tokenizer.json of the model it names; raise ConfigError if missing."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")

@@ -139,7 +139,7 @@ def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[
 
 
 def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix as int8 multiples of a step size per column, and the step sizes (columns,) in float32."""
+    """Return a matrix as int8 multiples (up to ``steps``) of a step size per column, and these sizes (columns,)."""
     step = np.abs(matrix).max(axis=0) / steps
     step[step == 0] = 1
     return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)
@@ -179,7 +179,7 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
 def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float:
     """Return the largest difference between values of the model and the graph, relative to the largest absolute value.
 
-    Both read texts of the lengths in PROBES, shortened to the maximum input length of the model.
+    Model and graph process texts of the lengths in PROBES, cut to the maximum input length of the model.
     """
     import torch
 

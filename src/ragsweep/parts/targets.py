@@ -111,7 +111,7 @@ class Drop:
             raise ConfigError(f"reference must be a finite number or null, got {self.reference}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Return a warning if the metric is worse than permitted, else a pass; "not judged" if no reference is set."""
+        """Return a warning if the metric is worse than permitted, else a pass; without a reference, "not judged"."""
         if self.reference is None:
             return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference")
         change = self.share * abs(self.reference)

@@ -131,7 +131,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Make attempts until one succeeds or fails permanently, or until the retries or the time are used up."""
+        """Make attempts until one succeeds; raise CallError after a permanent failure or if no retry is left."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0
@@ -282,7 +282,7 @@ class Call(Generic[Read]):
 
 
 def _prompt_fault(text: str) -> str:
-    """Return the reason, FILTERED or TOO_LONG, for which an error message rejects the prompt; "" for other errors."""
+    """Return FILTERED or TOO_LONG if an error message means that the prompt was rejected; "" for other errors."""
     if any(mark in text for mark in WITHHELD):
         return FILTERED
     return TOO_LONG if any(mark in text for mark in WINDOW_EXCEEDED) else ""

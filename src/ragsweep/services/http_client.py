@@ -36,7 +36,7 @@ class Service:
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
-        """Use the connections, limits and usage meter of a session."""
+        """Make all further calls with the connections, limits and usage meter of ``session``."""
         self.session = session
 
     def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:

@@ -122,7 +122,7 @@ class ServiceSession:
 
     @cached_property
     def _tls(self) -> SSLContext:
-        """The certificates, read only once, because reading them takes longer than a short call."""
+        """The TLS context with the certificates; reading these takes longer than a short call and is done only once."""
         import httpx
 
         return httpx.create_ssl_context()

@@ -26,7 +26,7 @@ REQUESTS = (
 
 
 def content(answer: Answer) -> tuple[object, ...]:
-    """Return the fields of an answer that must not vary: text, abstention, failure, and support to 5 decimals."""
+    """Return the fields of an answer that must be equal in all batches: text, abstention, failure, rounded support."""
     support = None if answer.support != answer.support else round(answer.support, 5)
     return answer.text, answer.abstained, answer.failed, support
 

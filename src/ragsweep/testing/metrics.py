@@ -221,7 +221,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
     Args:
         order: Indices in `ROWS` of the questions in the view, in order; None for all questions.
-        metric: A JudgedMetric judges the answers, and the view contains its judgements; any other metric is ignored.
+        metric: If it is a JudgedMetric, the view contains its judgements of the answers; else, it is ignored.
     """
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
     questions = tuple(replace(question, id=name) for name, question, _, _ in rows)

@@ -33,10 +33,10 @@ A_GRAPH = 2**20
 """Maximum average number of vectors per graph; a larger table has several graphs."""
 
 ALL = 10_000
-"""An upper bound on the number of graphs of a table."""
+"""An upper bound on the number of graphs of a table, so that a search visits all graphs."""
 
 MOST = 1_000_000
-"""An upper bound on the number of tables in a database."""
+"""An upper bound on the number of tables in a database, so that all tables are listed."""
 
 
 @dataclass(eq=False)
@@ -75,7 +75,7 @@ class LanceTable(UsesLibraries, ExternalIndex):
 
     @abstractmethod
     def _tuned(self, query: Any, depth: int) -> Any:
-        """Return a query with its search effort and its number of candidates set."""
+        """Return ``query`` with the search effort and the number of candidates for rankings of ``depth`` vectors."""
 
     @abstractmethod
     def _facts(self) -> list[Any]:

@@ -73,7 +73,7 @@ class Bm25:
         self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
+        """Return the versions of the libraries and, for some languages, of the additional steps that split texts."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
         # "letters" is the version of the steps in ``_split`` that only these languages need.
         letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}
@@ -85,7 +85,7 @@ class Bm25:
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks into shards whose words are counted separately; ``lengths`` are in characters."""
+        """Divide chunks into shards to be counted separately; ``lengths`` are the chunks' lengths in characters."""
         shards, start, characters = [], 0, 0
         for end, length in enumerate(lengths, 1):
             characters += length

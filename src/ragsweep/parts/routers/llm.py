@@ -23,7 +23,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 _FORM = 'Reply with a JSON object and nothing else: {"search": true} or {"search": false}.'
-"""The end of the instruction: the form of the reply, because some services ignore the schema."""
+"""The last sentence of the instruction. It states the form of the reply, because some services ignore the schema."""
 
 
 @dataclass(eq=False)

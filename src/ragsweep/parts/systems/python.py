@@ -32,11 +32,11 @@ class Python:
     """A system that is a Python function, named as "package.module.function" and called with each question.
 
     If the function has a second positional parameter, it also gets the earlier turns, a list of mappings with ``role``
-    and ``content``. It must return the text of the answer (None: an abstention), or a mapping with ``answer`` (optional
-    if ``answers`` is false) and any of ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. If the
-    function raises an exception or returns anything else, the answer counts as failed. The module of the function must
-    be trusted. The address of a result contains a hash of the source of this module, and of the modules that it imports
-    from its own package.
+    and ``content``. The function must return the text of the answer (None: an abstention), or a mapping with ``answer``
+    (optional if ``answers`` is false) and any of ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``.
+    If the function raises an exception or returns anything else, the answer counts as failed. The module of the
+    function must be trusted. The address of a result contains a hash of the source of this module, and of the modules
+    that it imports from its own package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
