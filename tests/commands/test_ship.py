@@ -156,7 +156,7 @@ def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages
     place = "ragsweep.parts.indexes"
     flat, bucket = {"_target_": f"{place}.Flat"}, {"_target_": f"{place}.LanceHnsw", "uri": "s3://bucket/tables"}
     (folder,) = external_indexes(retriever(flat, {"_target_": f"{place}.LanceHnsw"}))
-    with pytest.raises(InputError, match="the index's uri: the table is in a folder on this machine"):
+    with pytest.raises(InputError, match="the index's uri is a folder on this machine, and the bundle does not"):
         folder.check_ship()
     indexes = list(external_indexes(retriever(bucket)))
     assert [index.check_ship() for index in indexes] == [None]

@@ -198,7 +198,7 @@ class Call(Generic[Read]):
             bearer = self.service.key_header.lower() == "authorization"
             headers[self.service.key_header] = f"Bearer {self.key}" if bearer else self.key
         too_large = _Failure(
-            MALFORMED, f"a response of more than {MAX_BYTES >> 20} MiB (for an embedder, lower batch_size)"
+            MALFORMED, f"the response is larger than {MAX_BYTES >> 20} MiB (for an embedder, lower batch_size)"
         )
         body = json.dumps(self.request.body).encode()  # ASCII: a lone surrogate cannot be encoded as UTF-8
         client = (await self.service.session.connections()).client

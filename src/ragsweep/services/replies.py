@@ -12,6 +12,7 @@ import numpy as np
 
 from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import FILTERED, THINKING, TOO_LONG, TRUNCATED
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.thoughts import TAGS, Separated, read_content, separate
@@ -113,7 +114,7 @@ def read_events(text: str) -> EventStream:
     if reasons and not any(reasons) and not is_done:
         raise ValueError(
             "the stream ended without finish_reason or [DONE]; if the service never sends either, set"
-            f" system=openai_chat for whole answers: {text}"
+            f" system=openai_chat, which does not stream: {text}"
         )
     return EventStream(tuple(events))
 
@@ -174,7 +175,8 @@ def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = Fal
     if reason in ABORTION:
         raise ValueError(f"the service aborted the reply (finish_reason {reason})")
     if reason == WINDOW_FULL:
-        raise CallFailed("the prompt leaves no room for the answer in the model's context window", TOO_LONG, usage)
+        fact = "the prompt leaves no room for the answer in the model's context window"
+        raise CallFailed(f"{fact}; shorten the prompt", TOO_LONG, usage)
     if said.unclosed or (reason in TRUNCATION and said.thoughts and not said.answer.strip()):
         raise CallFailed(f"the reply ended while the model was thinking; {_LONGER}", THINKING, usage)
     if reason in TRUNCATION:
@@ -237,12 +239,13 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
         count = len(response["data"])
     except (KeyError, TypeError, AttributeError):
         raise ValueError("the response contains no data with index and embedding") from None
+    fact = f"the response contains {counted(count, 'vector')} for {counted(texts, 'text')}"
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
-        raise ValueError(f"{count} vectors for {texts} texts; there must be one for each index from 0 to {texts - 1}")
+        raise ValueError(f"{fact}; there must be one for each index from 0 to {texts - 1}")
     for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
-            length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
-            raise ValueError(f"a vector of {length}, expected {dimension or 'at least one'}")
+            fact = f"has {counted(len(vector), 'value')}" if isinstance(vector, list) else f"is {vector!r}"
+            raise ValueError(f"a vector {fact}, but must have {dimension or 'one or more'}")
         for value in vector:
             if not is_float32(value):
                 raise ValueError(f"a vector contains {value!r}, which is not a finite 32-bit number")

@@ -111,9 +111,9 @@ GOOD = entry(0, 0.5, 1)
     [
         (b"<html>Sign in</html>", "not JSON: <html>Sign in"),
         (b'{"data": 5}', "no data with index"),
-        (data(GOOD), "1 vectors for 2 texts"),
+        (data(GOOD), "the response contains 1 vector for 2 texts"),
         (data(GOOD, entry(True, 1, 2)), "2 vectors for 2 texts; there must be one for each index from 0 to 1"),
-        (data(GOOD, entry(1, 1, 2, 3)), "a vector of 3 values, expected 2"),
+        (data(GOOD, entry(1, 1, 2, 3)), "a vector has 3 values, but must have 2"),
         (data(GOOD, entry(1, 1, float("nan"))), "a vector contains nan, which is not a finite 32-bit number"),
         (data(GOOD, entry(1, 1, 1e300)), r"a vector contains 1e\+300"),
     ],
@@ -129,7 +129,7 @@ def test_answer_that_is_not_one_vector_a_text_is_refused(server: Server, content
 
 def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
     server.reply = lambda body, number: answer({**body, "dimensions": 10 if number == 1 else 9})
-    with pytest.raises(CallFailed, match="a vector of 9 values, expected 10"):
+    with pytest.raises(CallFailed, match="a vector has 9 values, but must have 10"):
         embedder(server).embed_queries(["a"])
 
 
@@ -158,7 +158,7 @@ def test_a_rate_limit_names_a_key_that_the_part_has(server: Server) -> None:
 
 def test_a_response_that_is_too_large_names_the_key(server: Server) -> None:
     server.reply = lambda body, number: (200, {"Content-Length": str(2**26)}, b"{")
-    with pytest.raises(CallFailed, match=r"a response of more than 32 MiB.*batch_size"):
+    with pytest.raises(CallFailed, match=r"the response is larger than 32 MiB.*batch_size"):
         embedder(server, dimensions=26, retries=0).embed_documents(["a"])
 
 

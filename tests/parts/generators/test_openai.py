@@ -110,8 +110,11 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
         ({"base_url": "http://me:s3cret@host"}, r"llm\.base_url .* no user, password or query"),
         ({"key_env": "sk-s3cret"}, r"llm\.key_env must be the NAME of an environment variable"),
         ({"extra": {"api_key": "s3cret"}}, r"llm\.extra\.api_key: a secret in a config ends up in files"),
-        ({"extra": {"stream": True}}, r"llm\.extra\.stream: not an additional request field; remove it"),
-        ({"extra": {"temperature": 1}}, r"llm\.extra\.temperature: not an additional request .* set llm\.temperature"),
+        ({"extra": {"stream": True}}, r"llm\.extra\.stream is not an additional request field; remove it"),
+        (
+            {"extra": {"temperature": 1}},
+            r"llm\.extra\.temperature is not an additional request .* set llm\.temperature",
+        ),
         ({"max_tokens": 0}, r"llm\.max_tokens must be at least 1, or null, got 0"),
         ({"deadline": 0}, r"llm\.deadline must be more than 0 seconds, or null, got 0"),
         ({"requests_per_minute": 0}, r"llm\.requests_per_minute must be more than 0, or null, got 0"),
@@ -129,7 +132,7 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
 @pytest.mark.parametrize("name", ["seed", "temperature"])
 def test_error_of_an_additional_field_names_the_field_and_not_the_parameter_of_this_name(name: str, where: str) -> None:
     node = {"_target_": "ragsweep.parts.generators.OpenAI", "base_url": "http://host", "model": "m"}
-    message = f"llm.extra.{name}: not an additional request field; set llm.{name}"
+    message = f"llm.extra.{name} is not an additional request field; set llm.{name}"
     expected = {"system.llm": f"system.llm: {message}", "other": message.replace("llm", "other")}
     with pytest.raises(ConfigError) as refused:
         Builder().build({**node, "prompt": prompt_node(), "extra": {name: 1}}, where)

@@ -216,7 +216,7 @@ def test_damaged_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_folder_is_shipped_with_no_bundle() -> None:
-    with pytest.raises(InputError, match="the index's uri: the table is in a folder on this machine"):
+    with pytest.raises(InputError, match="the index's uri is a folder on this machine, and the bundle does not"):
         LanceHnsw("here").check_ship()
     LanceHnsw("s3://bucket/here").check_ship()
 

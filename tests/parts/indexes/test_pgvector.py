@@ -160,7 +160,7 @@ def test_dropped_table_is_filled_again(url: str) -> None:
 def test_table_that_someone_changed_is_refused(change: str, held: str, url: str) -> None:
     index = PgVector(url).build(VECTORS)
     asked(url, change.format(name_of(index)))
-    with pytest.raises(EndpointFailed, match=f"the table {name_of(index)} contains {held}; drop the table"):
+    with pytest.raises(EndpointFailed, match=f"the table {name_of(index)} contains {held}; run DROP TABLE"):
         PgVector(url).search(index, VECTORS, QUERIES, 3)
 
 

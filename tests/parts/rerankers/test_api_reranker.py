@@ -126,7 +126,7 @@ GOOD = {"index": 0, "relevance_score": 0.5}
         (b"<html><body>Sign in to the\nnetwork</body></html>", "not JSON: <html><body>Sign in to the network"),
         (b'{"error": "overloaded"}', "no results with index"),
         (results(5), "no results with index"),
-        (results(GOOD), "1 results for 2 texts"),
+        (results(GOOD), "the response contains 1 result for 2 texts"),
         (results(GOOD, GOOD), "2 results for 2 texts; there must be exactly one for each"),
         (
             results(GOOD, {"index": True, "relevance_score": 1}),

@@ -235,7 +235,7 @@ def test_a_reply_without_usage_is_a_failure_that_names_the_key_to_change(server:
     server.reply = lambda body, n: as_events(choice) if preset == "openai_stream" else as_json(choice)
     assert ask(made).answer.failed == MALFORMED
     _, said = made.service.session.meter.failures[MALFORMED]
-    assert "there is nothing at usage; correct system.tokens_in, or set it to null" in said
+    assert "there is no value at usage; correct system.tokens_in, or set it to null" in said
 
 
 @pytest.mark.parametrize("preset", ["openai_chat", "openai_stream", "azure_openai"])

@@ -213,7 +213,7 @@ class TestPython(SystemContract):
         collect(Python("owned_system.uneven", answers=False).ask, [Request("Why?")])
         (logged,) = caplog.records
         assert "returned an invalid value for the question 'Why?'" in logged.getMessage()
-        assert "the system returned 1 ids and 0 contexts; return the same number of each" in str(logged.exc_info)
+        assert "must have equal lengths, got 1 (ids), 0 (contexts)" in str(logged.exc_info)
 
     def test_time_limit_of_the_config_is_no_error_of_the_function(self) -> None:
         part = Python("owned_system.plain")

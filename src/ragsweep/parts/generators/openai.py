@@ -50,7 +50,7 @@ class OpenAI(EndpointSettings):
                 )
             if name in RESERVED:
                 way = f"set llm.{name}" if hasattr(self, name) else "remove it"
-                raise ConfigError(f"llm.extra.{name}: not an additional request field; {way}")
+                raise ConfigError(f"llm.extra.{name} is not an additional request field; {way}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ConfigError(f"llm.max_tokens must be at least 1, or null, got {self.max_tokens}")
         check_at_least("llm", 1, replicates=self.replicates)

@@ -78,8 +78,8 @@ class ExternalIndex(ABC):
         """Raise InputError if the table is in a folder on this machine: a bundle contains only the table's name."""
         if key := self._local():
             raise InputError(
-                f"the index's {key}: the {self.NAME} is in a folder on this machine, outside the bundle; evaluate the"
-                " config with a database that the serving machine can reach, or with a stored index, such as hnsw"
+                f"the index's {key} is a folder on this machine, and the bundle does not contain its {self.NAME};"
+                " evaluate the config with a database that the serving machine can reach, or with retriever/index=hnsw"
             )
 
     @cached_property

@@ -139,7 +139,8 @@ class PgVector(ExternalIndex):
             indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", _index_of(name))
         if count != len(vectors) or indexed != [(True,)]:
             lacks = "" if indexed == [(True,)] else " and no valid index"
-            raise CallFailed(f"the table {name} contains {count} of {len(vectors)} vectors{lacks}; drop the table")
+            fact = f"the table {name} contains {count} of {len(vectors)} vectors{lacks}"
+            raise CallFailed(f"{fact}; run DROP TABLE {name}")
 
     def _near(self, name: str, queries: Floats, number: int) -> list[Sequence[int]]:
         self._session.set_effort(self.ef_search)

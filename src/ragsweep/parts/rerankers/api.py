@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.types import Floats, Usage
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.reordering import REORDERING, ReorderingSettings
@@ -91,9 +92,10 @@ def read(answer: Any, texts: int) -> list[float]:
         results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
     except (KeyError, TypeError):
         raise ValueError("the response contains no results with index and relevance_score") from None
+    fact = f"the response contains {counted(len(results), 'result')} for {counted(texts, 'text')}"
     indexes = [index for index, _ in results]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(texts)):
-        raise ValueError(f"{len(results)} results for {texts} texts; there must be exactly one for each")
+        raise ValueError(f"{fact}; there must be exactly one for each text")
     for _, score in results:
         if not is_float32(score):
             raise ValueError(f"a score is {score!r}, which is not a finite 32-bit number")

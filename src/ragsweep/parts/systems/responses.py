@@ -74,8 +74,8 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     columns = {name: _flat(values or (), shape) for name, values in given.items()}
     counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
     if len(set(counts.values())) > 1:
-        found_counts = " and ".join(f"{count} {name}" for name, count in counts.items())
-        raise ValueError(f"the system returned {found_counts}; return the same number of each")
+        lengths = ", ".join(f"{count} ({name})" for name, count in counts.items())
+        raise ValueError(f"the lists of {' and '.join(counts)} must have equal lengths, got {lengths}")
     for name, (kind, types) in KINDS.items():
         for value in columns[name]:
             is_infinite = isinstance(value, float) and not math.isfinite(value)
@@ -179,4 +179,4 @@ def _value(value: Any, rest: list[str | int], seen: str) -> Any:
         return [_value(item, rest[1:], f"{seen}[{n}]") for n, item in enumerate(value)]
     if step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
         return _value(value[step], rest[1:], here)
-    raise PathNotFound(f"there is nothing at {here}")
+    raise PathNotFound(f"there is no value at {here}")
