@@ -203,7 +203,7 @@ def session_of(graph: bytes) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # ONNX Runtime raises errors; they need not be logged, too
+    options.log_severity_level = 4  # fatal only: errors are raised as exceptions
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 

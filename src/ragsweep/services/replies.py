@@ -37,10 +37,10 @@ _LONGER = (
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
 ABORTION = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
-"""Finish reasons with which Mistral and OpenRouter, vLLM, DeepSeek, and Z.ai report an aborted reply."""
+"""Finish reasons of an aborted reply: of Mistral and OpenRouter, of vLLM, of DeepSeek, and of Z.ai."""
 
 FILTERING = ("content_filter", "sensitive")
-"""Prefixes of the finish reasons with which OpenAI and Gemini, and Z.ai, report a withheld reply."""
+"""Prefixes of the finish reasons of a withheld reply: of OpenAI and Gemini, and of Z.ai."""
 
 WINDOW_FULL = "model_context_window_exceeded"
 """Finish reason of Z.ai and Anthropic for a reply that reached the end of the model's context window."""
