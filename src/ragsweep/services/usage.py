@@ -21,7 +21,7 @@ class Pricing(Protocol):
     currency: str
 
     def money(self, model: str, usage: Usage, *others: str) -> float:
-        """Return the price of ``usage`` for the first of the models that has a price; NaN if none of them has one."""
+        """Return the cost of ``usage``, at the price of the first of the models that has a price; NaN if none has."""
 
 
 class NoPrices:
@@ -116,7 +116,7 @@ class UsageMeter:
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 
     def record(self, model: str, usage: Usage) -> None:
-        """Add the tokens of a finished call to the totals, and their price if it is known."""
+        """Add the tokens of a finished call to the totals, and their cost if ``model`` has a price."""
         money = self.prices.money(model, usage)
         with self._lock:
             calls, tokens, spent, estimated, unpriced = astuple(self.totals)

@@ -160,7 +160,7 @@ class Transformers(LocalModel):
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The maximum input length of the model in tokens; config.json may use GPT-2's name for this length."""
+        """The maximum input length of the model in tokens (``n_positions`` for GPT-2); None if config.json omits it."""
         return super()._longest_input or self._config().get("n_positions") or None
 
     @cached_property

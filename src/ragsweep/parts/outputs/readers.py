@@ -133,7 +133,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _missing_reference(schema: Any) -> str | None:
-    """Return a reference without a target, in a schema or in a schema that it refers to; None if every target exists.
+    """Return a reference without a target, in ``schema`` or a schema that it refers to; None if every target exists.
 
     Raises SchemaError if the target of a reference is not a valid schema.
     """
