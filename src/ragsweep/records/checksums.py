@@ -25,7 +25,7 @@ COLUMNS = {
 
 @contextmanager
 def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
-    """Update the checksums of ``table`` for the changes in a ``with`` block.
+    """Update the checksums of ``table`` for the changes that are made in the ``with`` block.
 
     ``condition`` (SQL, with ``values`` for its placeholders) must match every row that the block adds, alters or
     removes. If the block raises an exception, the checksums are wrong until the transaction is rolled back.
@@ -53,7 +53,7 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Replace the hashes of single rows (stored by format 4 in the table ``seals``) with checksums.
+    """Replace the table ``seals`` of format 4, which has one hash per row, with checksums.
 
     Raises sqlite3.DatabaseError if a row does not match its hash.
     """

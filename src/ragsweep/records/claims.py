@@ -15,7 +15,7 @@ CONFIG, FINALIST = "config", "finalist"
 """Kinds of jobs: a config of a sweep, or a finalist of a search on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Other kinds of work: a command on a sweep, the upload of a record, or the opening or end of a sweep by its key."""
+"""Other kinds of work: a command on a sweep, the upload of a record, or opening and concluding sweeps with a key."""
 
 
 def job_tag(kind: str, number: int) -> str:
@@ -24,16 +24,16 @@ def job_tag(kind: str, number: int) -> str:
 
 
 class ClaimKey(NamedTuple):
-    """The work that is claimed or, if ``number`` is None, all work of this kind in the sweep."""
+    """A piece of work that can be claimed or, if ``number`` is None, all work of the kind ``kind`` in the sweep."""
 
     kind: str
     sweep: str = ""  # the sweep's id or, for the kind KEY, its key; "" for the kind UPLOAD
-    number: int | None = None  # of the job, command or record
+    number: int | None = None  # the number of the job or command, or the id of the record
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the process ``holder`` on work.
+    """A claim on a piece of work, held by the process ``holder``.
 
     ``attempts`` is the number of times that the work has been claimed; ``lives`` is true if the holder is alive.
     """
@@ -63,12 +63,12 @@ class Claims(Liveness[ClaimKey]):
         self._file = file
 
     def claim(self, work: ClaimKey) -> Holder | None:
-        """Claim work and return None; if another living process holds the claim, return that process instead."""
+        """Claim ``work`` and return None; if another living process already holds the claim, return that process."""
         with self._file.transaction() as connection:
             return self._take_free(connection, work)
 
     def release(self, work: ClaimKey) -> None:
-        """Release this process's claims on the work; do nothing if it holds none."""
+        """Release this process's claims on ``work``; do nothing if this process holds none."""
         with self._file.transaction() as connection:
             connection.execute(
                 "DELETE FROM claims WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1)"
@@ -77,7 +77,7 @@ class Claims(Liveness[ClaimKey]):
             )
 
     def is_alive(self, work: ClaimKey) -> bool:
-        """Return whether a living process, possibly this one, holds a claim on the work."""
+        """Return whether a living process, possibly this one, holds a claim on ``work``."""
         return any(claim.lives for claim in self.find(work))
 
     def beat(self) -> None:
@@ -108,8 +108,8 @@ class Claims(Liveness[ClaimKey]):
         """Claim a job and return None, or return why it cannot be claimed.
 
         Return "finished" if the job is finished or was dropped from a race. If another living process holds the claim,
-        return that process, unless ``assigned`` is true. In that case, a study has assigned the job to this process,
-        which replaces the holder.
+        return that process. If ``assigned`` is true, because an Optuna study has assigned the job to this process,
+        transfer the claim to this process instead.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -149,7 +149,7 @@ class Claims(Liveness[ClaimKey]):
         return taken
 
     def take(self, connection: sqlite3.Connection, work: ClaimKey) -> None:
-        """Claim work for this process, even if another process holds the claim, and start the heartbeats."""
+        """Claim ``work`` for this process, even if another process holds the claim, and start the heartbeats."""
         connection.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
             " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
@@ -166,7 +166,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Return the claims on work with a heartbeat later than ``since`` (seconds since 1970), ordered by number.
+        """Return the claims on ``work`` whose last heartbeat is later than ``since`` (seconds since 1970), by number.
 
         Claims of dead processes are included.
         """

@@ -72,7 +72,7 @@ class Ledger:
         return f"{key}-{int(last.id.rpartition('-')[2]) + 1 if last else 0}"
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
-        """Write a sweep as the next round of ``key``, with the status RUNNING, and claim it; return the new sweep."""
+        """Write ``sweep`` as the next round of ``key``, with the status RUNNING; claim and return the written sweep."""
         with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
@@ -102,7 +102,7 @@ class Ledger:
         self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
-        """Set the names of a search's jobs; a resumed search may have more jobs than before."""
+        """Replace the names, and thus the number, of a search's jobs; a resumed search may have more jobs."""
         self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:
@@ -133,7 +133,7 @@ class Ledger:
         kind: str = CONFIG,
         fenced: bool = False,
     ) -> int:
-        """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
+        """Write the outcome of a job in one transaction, and return the id of the new record.
 
         An earlier record of the same job in the same sweep is replaced, but the id of its MLflow run is kept. The claim
         on the job is removed, and any use of the holdout is recorded. Raises InputError, without writing anything, if
@@ -167,7 +167,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the columns of golden sets that no record uses any more, such as columns of a race's earlier rungs."""
+        """Delete golden sets' columns that no record uses any longer, such as the columns of a race's earlier rungs."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
@@ -181,9 +181,9 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary, str]]]:
-        """Return summaries of a metric for finished configs: sweep -> job -> the config's name, summary and signature.
+        """Return the summaries of ``metric``: sweep id -> job -> the config's name, its summary and its signature.
 
-        Only configs that were evaluated on ``partition`` of the golden set with the digest ``golden`` are included.
+        Only finished configs on ``partition`` of the golden set with the digest ``golden`` are included.
         """
         found: dict[str, dict[int, tuple[str, Summary, str]]] = {}
         with self._file.reading() as connection:
@@ -204,7 +204,7 @@ class Ledger:
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
-        """Return the MLflow run id of a record, or of an earlier attempt at its job, or None."""
+        """Return the id of the MLflow run of a record or of an earlier attempt at its job; None if there is no run."""
         return self._run("id = ?", record)
 
     def job_run(self, sweep: str, job: int) -> str | None:
@@ -217,14 +217,14 @@ class Ledger:
         return row[0] if row else None
 
     def retry(self, sweep: str) -> None:
-        """Give the failed and the partial records of a sweep the status "retry", so that their jobs are repeated."""
+        """Set the status of a sweep's failed and partial records to "retry", so that their jobs are run again."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute(
                 "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')", (sweep,)
             )
 
     def forget_runs(self, sweep: str) -> None:
-        """Remove the MLflow runs from all records of a sweep, for a tracker that no longer has them."""
+        """Remove the ids of MLflow runs from all records of a sweep, because the tracker no longer has these runs."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
 
@@ -237,7 +237,7 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Return a config's record without checking its sweep's other records; raises InputError if it is missing."""
+        """Return a config's record, without verifying its sweep's checksum; raises InputError if it is missing."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",
@@ -269,17 +269,17 @@ class Ledger:
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
-        """Return a list with the record that has this id; an empty list if it does not exist or is to be repeated."""
+        """Return, as a list, the record with the id ``number``; [] if it does not exist or has the status "retry"."""
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Return the records whose MLflow run id begins with ``run``, oldest first, except records to be repeated."""
+        """Return the records whose MLflow run id begins with ``run``, oldest first, without the status "retry"."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _found(self, condition: str, *values: Any) -> list[Record]:
-        """Return the records that meet a condition in SQL and are not to be repeated, oldest first."""
+        """Return the records that meet ``condition`` (SQL) and do not have the status "retry", oldest first."""
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT id, sweep FROM records WHERE {condition}", values).fetchall()
             wanted = {number for number, _ in rows}

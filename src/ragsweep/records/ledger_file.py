@@ -53,7 +53,7 @@ UNREADABLE = "Could not decode"
 
 
 def damaged(path: Path, fact: str) -> InputError:
-    """Return the error for a damaged file; the message consists of the path, the fact and a remedy."""
+    """Return the error for a damaged file, whose message states the path, the damage (``fact``) and a remedy."""
     return InputError(
         f"{path}: {fact}; restore the file from a copy, or move it to another folder and repeat the runs (stored stages"
         " are reused)"
@@ -119,7 +119,7 @@ class LedgerFile:
             ) from None
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin a write transaction; report once if another process writes for more than NOTICE seconds."""
+        """Begin a write transaction; print one line if another process keeps the file locked for `NOTICE` seconds."""
         for seconds, is_last in ((NOTICE, False), (BUSY - NOTICE, True)):
             connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
             try:
@@ -156,7 +156,7 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, and raise InputError in place of any error that a damaged file causes."""
+        """Yield this thread's connection; an error in the block that a damaged file causes is raised as InputError."""
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
@@ -183,7 +183,7 @@ class LedgerFile:
         return f"{self.path.absolute().as_uri()}?mode={mode}"
 
     def _check_version(self, connection: sqlite3.Connection) -> int:
-        """Return the file's format number, 0 for a new file. Raises TrackingError for an unknown format."""
+        """Return the number of the file's format, or 0 for a new file. Raises TrackingError for an unknown format."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and version not in (VERSION, WITH_SEALS):

@@ -1,4 +1,4 @@
-"""Names that users give to sweeps and configs, by which commands can refer to them."""
+"""Names that users give to sweeps and configs, so that commands can refer to a sweep or config by name."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from ragsweep.records.ledger_file import LedgerFile
 
 
 class Names:
-    """User-defined names in a ledger; a target is ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, with full ids."""
+    """User-defined names in a ledger, each with its target: a sweep's id, ``ID#NUMBER`` or ``record NUMBER``."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
@@ -21,7 +21,7 @@ class Names:
             return {row["name"]: row["target"] for row in checksums.read_whole(connection, "names")}
 
     def of(self, target: str) -> list[str]:
-        """Return the names whose target is exactly ``target``, or []."""
+        """Return the names that refer to ``target``; [] if there are none."""
         return [name for name, one in self.all().items() if one == target]
 
     def give(self, name: str, target: str, signature: str = "") -> None:
@@ -37,9 +37,9 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError if ``give`` would reject the name as taken.
+        """Raise ConfigError if `give` would reject the name as taken.
 
-        ``target`` is "KEY-" for a new sweep with the key KEY, and otherwise "".
+        Before a run, ``target`` is "KEY-" for a new sweep with the key KEY, and "" for a single config.
         """
         with self._file.reading() as connection:
             row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
@@ -50,9 +50,9 @@ class Names:
                 )
 
     def shown(self, target: str) -> str:
-        """Return a target with shortened ids, as it is displayed in lists of runs.
+        """Return a target as lists of runs display it, with ids cut to 8 characters.
 
-        For a tracked sweep or single config, the id of its MLflow run is displayed.
+        For a sweep or single config with an MLflow run, the id is that of the MLflow run.
         """
         with self._file.reading() as connection:
             if target.startswith("record "):
@@ -63,7 +63,7 @@ class Names:
             return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
 
     def drop(self, name: str) -> bool:
-        """Remove a name and return whether it existed."""
+        """Remove a name; return False if it did not exist."""
         with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
 

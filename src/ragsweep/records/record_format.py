@@ -41,7 +41,7 @@ from ragsweep.core.results import (
 )
 
 FORMAT, OF_TEXTS = "ragsweep.record/3", "ragsweep.record/2"
-"""The format that is written, and an earlier format, a flat table, that can still be read (see `question_texts`)."""
+"""The format that is written, and an earlier format that can still be read: a flat table (see `question_texts`)."""
 
 FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
@@ -60,7 +60,7 @@ KINDS = (*NUMBERS, "own", "shared")
 
 
 class OtherRecordFormat(InputError):
-    """A record that was written by another version of ragsweep."""
+    """The error for a record that another version of ragsweep wrote."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Return the outcome in a record; ``shared`` has the golden set's columns.
+    """Return the outcome in a record; ``shared`` has the golden set's columns, from `decode_shared`.
 
     Raises InputError if the record is damaged, and OtherRecordFormat if it has an unknown format.
     """
@@ -143,7 +143,7 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
 
 
 def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
-    """Return the config's name and its summary of a metric, from the text of a result's record.
+    """Return the config's name and its summary of ``metric``; ``text`` is `Encoded.text` of a result.
 
     Return None if the result has no summary of this metric.
     """
@@ -156,9 +156,9 @@ def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
 
 
 def _kind(name: str, column: Sequence[Any]) -> str:
-    """Return the kind of block that stores a column: "float", "int", "own" or "shared".
+    """Return the block in which a column is stored: "float", "int", "own" or "shared".
 
-    Columns of mixed or other types, and of integers that exceed 64 bits, are stored in "own".
+    "own" also stores columns of mixed or other types, and of integers that exceed 64 bits.
     """
     types = set(map(type, column))
     if name in OWN:
@@ -175,7 +175,7 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def _nested(questions: QuestionResults) -> dict[str, Any]:
-    """Return the nested results of questions as values that ``_to_json`` accepts."""
+    """Return the results that are not columns (reasons, steps, evidence ranks, repetitions), for ``_to_json``."""
     distinct = {id(row): row for row in questions.unscored}  # questions that lack the same scores share one object
     numbers = {key: n for n, key in enumerate(distinct)}
     return {
@@ -259,7 +259,7 @@ def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
 
 
 def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
-    """Remove the fields of Summaries from a record's fields and return them as Summaries.
+    """Remove the fields of Summaries from ``plain``, a record's fields, and return the Summaries.
 
     Fields that an earlier version of ragsweep did not store get their defaults.
     """

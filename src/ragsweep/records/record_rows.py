@@ -1,4 +1,4 @@
-"""Rows of the ledger: sweeps, records, and the uses of the holdouts of golden sets."""
+"""Rows of the ledger: sweeps, records, and uses of holdouts."""
 
 import json
 import math
@@ -65,7 +65,7 @@ class Record:
 
 
 def results_by_job(records: Iterable[Record]) -> dict[int, Result]:
-    """Return job -> result for those records of a sweep's configs that have a result."""
+    """Return job number -> result; ``records`` are of one sweep's configs, and failures are omitted."""
     return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
 
@@ -129,7 +129,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Record the holdout of a result's golden set and, if the result was measured on this holdout, one use.
+    """Store the holdout of a result's golden set and, if the result was measured on this holdout, one use of it.
 
     A sweep is one use, and so is each evaluation of a single config. The evaluation of a search's finalists is one use,
     and each repetition of this evaluation after more trials is another.

@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.trees import OPERATIONAL, parse
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
-    """If a baseline is declared by overrides, replace it with the number of its job, and add this job if it is missing.
+    """Replace a baseline that is declared by overrides with the number of its job; add this job if it is missing.
 
     Return the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
     replaced for a single config or a search. Raises ConfigError for an unknown job number, a baseline that differs
@@ -72,5 +72,5 @@ def _shared(command: Command, lines: Sequence[str]) -> list[str]:
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
-    """Return the settings that identify a config: all settings except `OPERATIONAL` keys."""
+    """Return the settings that identify a config: all settings except those with an `OPERATIONAL` key."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}

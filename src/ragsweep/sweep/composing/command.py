@@ -1,4 +1,4 @@
-"""Parse a command: expand its overrides into jobs, and report a typo in one sentence with the nearest name."""
+"""Parse a command: expand its overrides into jobs, and report a typo in one sentence with the nearest known name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Command:
     """A command as typed, and its jobs as lists of overrides."""
 
-    overrides: tuple[str, ...]  # as typed, with the sweeper of a named sweep, and quotes and ++ where Hydra needs them
+    overrides: tuple[str, ...]  # as typed, plus the sweeper of a named sweep, and quotes and ++ that Hydra requires
     multirun: bool
     composer: Composer = field(repr=False, compare=False)
     secrets: Secrets = field(repr=False, compare=False)
@@ -54,7 +54,7 @@ class Command:
     batch: int | None = None  # jobs per launch
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     race: Mapping[str, Any] | None = None  # the rule that drops configs early
-    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # of each job except an added baseline
+    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # one per job, except an added baseline
     notes: tuple[str, ...] = ()  # notes for the user on the parsed command
 
     @property
@@ -83,9 +83,9 @@ class Command:
         return [line for line in self.overrides if not parse(line).is_hydra_override()]
 
     def names(self) -> list[str]:
-        """Name each job by its differences from the other jobs; without any, by the overrides that `_own` keeps.
+        """Name each job by its differences from the other jobs; if it has none, by the overrides that `_own` returns.
 
-        A job without such overrides is named "defaults". Secrets are masked.
+        If `_own` returns none, the name is "defaults". Secrets are masked.
         """
         jobs = [read_settings(job) for job in self.jobs]  # for a search, only its first jobs
         groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
@@ -110,8 +110,8 @@ def read_command(
     """Expand overrides into a command's jobs, with Hydra's parser and by the rules of the chosen sweeper.
 
     ``before`` is an earlier command in the same folder with the same ``config_dir``, whose composed configs and secrets
-    are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a
-    misspelt name contains the nearest known name.
+    are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a misspelt name contains
+    the nearest known name.
     """
     if before is not None:
         composer, secrets = before.composer, before.secrets
@@ -192,9 +192,9 @@ def _quoted(line: str) -> str:
 
 
 def _shared(lines: Sequence[str]) -> list[str]:
-    """Return the overrides with a single value whose keys exist in every job.
+    """Return the overrides that set a single value and whose keys exist in every job.
 
-    If an option is swept, its keys are omitted and, because an llm adds metrics, so are the keys of metrics.
+    Below a swept group, keys differ between jobs. In a sweep, so do keys of metrics, because an llm adds metrics.
     """
     parsed = [parse(line) for line in lines]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
@@ -279,10 +279,10 @@ def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
 
 
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
-    """Set the first jobs of a search: trial 0, probes of each choice and of the ends of ranges, and enqueued trials.
+    """Return a search's command with its first jobs: trial 0, probes of choices and ends of ranges, enqueued trials.
 
-    For a sweeper other than ours, set one job, as typed. If the baseline is given as overrides, it is replaced
-    by 1 or, if it is not trial 0, by null.
+    For a sweeper other than ours, set one job, as typed. A baseline that is given as overrides is replaced by 1, the
+    number of trial 0, or by null if it cannot be trial 0.
     """
     task = command.task
     if not is_own(settings):
@@ -319,14 +319,14 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
 
 def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
-    """Return the composer of a search's trials; ``title`` and ``config`` are arguments of SearchComposer."""
+    """Return the composer of a search's trials; ``title`` and ``config`` are passed on to SearchComposer."""
     composer, fixed, loader = command.composer, command.fixed, command.composer.loader(command.overrides)
     faults = HydraException, OmegaConfBaseException, RagsweepError
     return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), loader, title, config, faults)
 
 
 def number_baseline(lines: Sequence[str], numbered: str) -> tuple[str, ...]:
-    """Return ``lines`` with the override ``numbered`` in place of the baseline that they or a named sweep declare."""
+    """Return ``lines`` with ``numbered`` in place of the override of ``baseline``, or at the end if there is none."""
     return tuple(dict.fromkeys([*(numbered if re.match(r"\+*baseline=", one) else one for one in lines), numbered]))
 
 

@@ -49,7 +49,7 @@ def main_config() -> Mapping[str, Any]:
 
 
 class Composer:
-    """The composer of one command's configs from the shipped file ``name``; without a ``policy``, no config is checked.
+    """The composer of a command's configs from the shipped file ``name``; if ``policy`` is None, they are not checked.
 
     ``added`` is the folder of ``--config-dir``, which is searched before the user's other folders.
     """
@@ -86,7 +86,7 @@ class Composer:
         return self._template(tuple(overrides))[0]
 
     def loader(self, overrides: Sequence[str]) -> ConfigLoader:
-        """Return Hydra's loader; it also lists (``retriever=glob(*)``) options in folders that the command adds."""
+        """Return Hydra's loader; its lists of options include options in folders that the command adds."""
         with hydra_initialized():
             loader = GlobalHydra.instance().config_loader()
         listing = partial(loader.get_group_options, config_name=self._name, overrides=self._searched(overrides))
@@ -94,7 +94,7 @@ class Composer:
         return loader
 
     def options(self, overrides: Sequence[str]) -> Options:
-        """Return a function that lists a group's options, including options in folders that the command adds."""
+        """Return a function that lists the options of a group, including options in folders that the command adds."""
         return lambda group: self.loader(overrides).get_group_options(group)
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
@@ -104,11 +104,11 @@ class Composer:
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 
     def is_group(self, key: str, overrides: Sequence[str]) -> bool:
-        """Return whether a key names a group in the config folders, which do not include the files of ``sweeps``."""
+        """Return whether ``key`` names a group in `folders`, which do not contain the shipped ``sweeps``."""
         return "." not in key and any((folder / key).is_dir() for folder in self.folders(overrides))
 
     def _plain_value(self, override: Override, lines: Sequence[str]) -> tuple[str, Any] | None:
-        """Return the key and the value of an override that only sets a single value; None for other overrides."""
+        """Return (key, value) for an override that sets an existing key to a plain value; None for other overrides."""
         key, value = override.key_or_group, override.value()
         if override.type is not OverrideType.CHANGE or override.package is not None or override.is_sweep_override():
             return None
@@ -121,7 +121,7 @@ class Composer:
         return key, value
 
     def _searched(self, lines: Sequence[str]) -> list[str]:
-        """Return the override of the search path, with the --config-dir folder first; [] if no folder is added."""
+        """Return an override of ``hydra.searchpath`` with the --config-dir folder first; [] if no folder is added."""
         added = [f"file://{self.added.resolve()}"] if self.added else []
         paths = ",".join(f"'{path}'" for path in [*added, *_search_path(lines)])
         return [f"hydra.searchpath=[{paths}]"] if paths else []
@@ -147,7 +147,7 @@ class Composer:
 
 @contextmanager
 def hydra_initialized() -> Iterator[None]:
-    """Initialise Hydra for the shipped configs during the block, even if Hydra is initialised already."""
+    """Initialise Hydra for the shipped configs during the block; restore any earlier initialisation afterwards."""
     state = GlobalHydra.instance()
     before = state.hydra
     state.clear()
@@ -179,7 +179,7 @@ def _search_path(lines: Sequence[str]) -> list[str]:
 
 
 def _meets(override: Override, other: Override) -> bool:
-    """Return whether two overrides' order matters: ``other`` sets the same key, or sets an ancestor to a non-string."""
+    """Return whether two overrides conflict: both set the same key, or ``other`` sets an ancestor to a non-string."""
     if other is override:
         return False
     key, around = override.key_or_group, other.key_or_group

@@ -24,10 +24,10 @@ _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 
 _FACTS = {
     "is not Optional$": "must have a value; omit it for the default",
-    "^Cannot convert '(dict|list)' to string": "must be a text, not a mapping or a list; quote a text with brackets",
+    "^Cannot convert '(dict|list)' to string": "must be text, not a mapping or a list; quote text that has brackets",
     "^Cannot merge DictConfig with ListConfig": "must be a mapping, not a list; set its keys one by one, KEY.KEY=VALUE",
 }
-"""Patterns of OmegaConf's facts about the value of an override -> the explanation."""
+"""Pattern of OmegaConf's message about the value of an override -> the text printed instead."""
 
 _PARTLY = {
     False: "; a key that only some options have must be set in a case:"
@@ -58,7 +58,7 @@ def check_readable(lines: Sequence[str]) -> None:
             way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
             if value.startswith("{"):
                 is_json = re.search(r"""["']\s*:""", value)
-                way = f"""quote {"no key" if is_json else "each value"} of the mapping, '{{KEY: "..."}}'; {way}"""
+                way = f"""quote {"only values" if is_json else "each value"} of the mapping, '{{KEY: "..."}}'; {way}"""
             if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
                 way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
             raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
@@ -71,7 +71,7 @@ def explain(
     jobs: Sequence[Sequence[str]] = (),
     searching: bool = False,
 ) -> str:
-    """Explain Hydra's ``fault`` in one sentence, with the nearest known name; an unknown fault keeps its text.
+    """Explain Hydra's ``fault`` in one sentence, with the nearest known name; return the text of an unknown fault.
 
     ``jobs`` contains the overrides of all jobs of the sweep; ``searching``: whether the sweep is a search.
     """
@@ -118,7 +118,7 @@ def explain(
 
 
 def _file(text: str) -> str:
-    """Return the config file that Hydra's message names, as a prefix; "" if it names none."""
+    """Return the config file in Hydra's message as a prefix, ``FILE.yaml: ``; "" if the message names no file."""
     within = re.match(r"In '((?!hydra/)[^']+/[^']+)': ", text)
     return f"{within[1]}.yaml: " if within else ""
 
@@ -179,7 +179,7 @@ def _explain_key(
 
 
 def _other_place(name: str, line: str, template: Template) -> str:
-    """Return the message, with a remedy, that a config lacks the nested group ``name`` (``retriever/index``)."""
+    """Return the message, with a remedy, for a config that lacks the nested group ``name``, such as retriever/index."""
     parent, _, child = name.rpartition("/")
     choices = template.hydra["runtime"]["choices"]
     files = sorted((config_folder() / parent).glob("*.yaml"))
@@ -197,7 +197,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
 
 
 def options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options whose file has a key at its top level, as ``GROUP=NAME``; ``key`` is ``GROUP.KEY``."""
+    """List, as ``GROUP=NAME``, the options of GROUP whose file has the top-level key KEY; ``key`` is ``GROUP.KEY``."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
     having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
@@ -205,7 +205,7 @@ def options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _chosen(overrides: Sequence[str], composer: Composer, file: str = "") -> Template:
-    """Return the template composed from only those overrides that choose options.
+    """Return the template that is composed from the overrides that choose options, without the other overrides.
 
     If it cannot be composed, return the template of the default options, with the sweeper that ``file`` chooses.
     """
@@ -228,7 +228,7 @@ def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
 def compose(
     composer: Composer, overrides: Sequence[str], jobs: Sequence[Sequence[str]] = (), searching: bool = False
 ) -> JobConfig:
-    """Compose a config; raises ConfigError with one sentence and the nearest known name. For ``jobs`` see `explain`."""
+    """Compose a config; raises ConfigError with the message of `explain`, which documents ``jobs``, ``searching``."""
     try:
         return composer.compose(overrides)
     except (HydraException, OmegaConfBaseException) as fault:
@@ -242,7 +242,7 @@ def compose(
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Convert an error of Hydra or OmegaConf in the block to a ConfigError with the first line of its message."""
+    """Re-raise an error of Hydra or OmegaConf in the block as a ConfigError with the first line of the message."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as fault:

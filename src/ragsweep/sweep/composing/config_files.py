@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from ragsweep.core.errors import ConfigError
 
 DEPTH = 40
-"""Maximum nesting of a config, and of brackets in a value: Python parses and copies them recursively."""
+"""Maximum number of levels of a config, and of brackets in a value, because both are processed recursively."""
 
 REPEATED = 10_000
 """Maximum number of values that the aliases (``*name``) of one file may expand to."""
@@ -58,7 +58,7 @@ def check_file(path: Path) -> str:
 
 
 def _check_keys(events: Iterator[Any], path: Path) -> Iterator[Any]:
-    """Yield the events; raise ConfigError for a key that occurs twice in a mapping."""
+    """Yield the YAML events of a file; raise ConfigError for a key that occurs twice in a mapping."""
     opened: list[tuple[dict[str, int], Iterator[bool]]] = []  # line of each key; whether the next node is a key
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):

@@ -1,4 +1,4 @@
-"""Check that configs only select permitted parts and set their values, and collect the secrets in configs."""
+"""Reject configs with forbidden classes, files or interpolations, and collect the secrets in configs."""
 
 import os
 import re
@@ -30,7 +30,7 @@ HEAVIEST = 20_000
 """Maximum number of values that interpolations may add to a config; a typical config has a few hundred values."""
 
 NESTED = 8
-"""Maximum number of a config's values with nested interpolations; their keys are unknown until resolution."""
+"""Maximum number of values with nested interpolations; which keys they read is unknown until resolution."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """Pattern of an environment variable in an interpolation."""
@@ -39,7 +39,7 @@ _ESCAPED = re.compile(r"\\(.)")
 """Pattern of an escaped character in Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
-"""Prefixes of the keys for folders and servers; the values of these keys are shown, without the passwords in URLs."""
+"""Prefixes of keys whose values (folders, server addresses) are shown; only passwords in their URLs are masked."""
 
 _LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
 """Keys whose values are lists of overrides."""
@@ -48,7 +48,7 @@ _RESOLVED = ("callbacks", "hydra_logging", "job_logging", "launcher", "output_su
 """The keys of the node ``hydra`` whose resolved values are checked."""
 
 _TEXT = ("help", "hydra_help", "overrides", "run", "runtime", "sweep", "sweeper")
-"""The keys of the node ``hydra`` that may interpolate a job's values."""
+"""The keys of the node ``hydra`` that may interpolate a job's values although jobs share a template."""
 
 _NAMES = (
     "name",
@@ -163,16 +163,16 @@ def _target(node: Any) -> str:
 
 
 class ConfigPolicy:
-    """A checker of configs; it also adds their confidential values to the command's secrets.
+    """The checks of a command's configs; they also add the configs' confidential values to the command's secrets.
 
-    The methods raise ConfigError for anything that is forbidden.
+    All methods raise ConfigError for anything forbidden.
     """
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
     def check_overrides(self, overrides: Sequence[str]) -> None:
-        """Reject excessive interpolations, names with secrets, and untrusted search path entries."""
+        """Reject excessive interpolations, names that contain secrets, and untrusted entries of the search path."""
         add_secrets_of_overrides(self._secrets, overrides)
         self._refuse_names(line.lstrip("+~").partition("=")[::2] for line in overrides)
         if any("${" in line for line in overrides):  # Hydra resolves the job's name during composition
@@ -244,7 +244,7 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
 
 
 def _refuse_leaks(written: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a key whose value is displayed and stored interpolates a secret environment variable."""
+    """Raise ConfigError if a value that is displayed and stored interpolates a secret environment variable."""
     for where, text in leaves(written):
         if where.startswith("tracking."):  # stored as typed; shown with secrets masked
             continue
@@ -257,7 +257,7 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
 
 
 def _refuse_targets(template: Template) -> bool:
-    """Raise ConfigError for a forbidden class outside Hydra's node; return whether any class name is computed."""
+    """Raise ConfigError for a forbidden class outside the node ``hydra``; return whether any class is interpolated."""
     depends = False
     for where, value in leaves(template.written):
         if "._target_" in f".{where}":
@@ -304,7 +304,7 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return the path and the value of a key; None for an unknown key.
+    """Return the full key and the value at ``key`` in ``tree``; None for an unknown key.
 
     If a string is reached before the last part of the key, return the path and value of this string, which may be an
     interpolation of the node that contains the key.

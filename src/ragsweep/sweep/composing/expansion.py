@@ -25,9 +25,9 @@ class JobCase(NamedTuple):
     keys: tuple[str, ...] = ()  # the keys that the case sets
 
     def blamed(self, fault: str) -> str:
-        """Return the case as a prefix, ``hydra.sweeper.cases[2]: ``, if a fault names one of its keys; "" otherwise.
+        """Return the prefix ``hydra.sweeper.cases[2]: `` if the message ``fault`` names a key of the case, else "".
 
-        Only the first line is searched, up to its first semicolon, because remedies follow the semicolon.
+        Only the first line is searched, up to its first semicolon, because a remedy follows the semicolon.
         """
         fact = fault.partition("\n")[0].partition(";")[0]
         named = (rf"(?<![\w.]){re.escape(key)}(?![\w.])" for key in self.keys)
@@ -46,8 +46,8 @@ def expand(
 
     A case is a list of overrides that may sweep values; it takes precedence over ``params``. The overrides ``typed`` on
     the command line take precedence over both. As everywhere in Hydra, a key keeps its first position and takes its
-    last value. Unless ``once`` is false, only the first of several jobs with equal sets of overrides is kept, whereas
-    Hydra's basic sweeper keeps all. ``options`` lists the options of a group, for patterns such as
+    last value. If ``once`` is true, only the first of several jobs with equal sets of overrides is kept; Hydra's basic
+    sweeper keeps all of them. ``options`` lists the options of a group, for patterns such as
     ``retriever=glob(hybrid*)``.
 
     Raises HydraException for unreadable overrides, patterns that match no option, intervals, ``params`` or ``cases`` of
@@ -77,7 +77,7 @@ def expand(
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
-    """Check and number the cases; without cases, return one empty case with the number None.
+    """Check the cases and return (number, case) for each; if ``cases`` is None, return one empty case without number.
 
     Raises HydraException unless ``cases`` is None or a non-empty list of non-empty lists of overrides.
     """
@@ -140,7 +140,7 @@ def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
         else:
             choices[key] = [f"{key}={override.get_value_element_as_str()}"]
         if math.prod(map(len, choices.values())) > MOST:
-            raise HydraException(f'"{override.input_line}" makes a sweep of more than {MOST:,} jobs; name fewer values')
+            raise HydraException(f'"{override.input_line}": the sweep has more than {MOST:,} jobs; name fewer values')
     if empty := [key for key, lines in choices.items() if not lines]:
         raise HydraException(f"{empty[0]}: its range has 0 values; correct its ends or its step")
     return itertools.product(*choices.values())

@@ -45,7 +45,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 """Launcher -> the settings allowed in a config: no commands and no hooks, and no hosts except those in `_ADDRESSES`."""
 
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
-"""The current and the former name of our search sweeper; its jobs return more than a number."""
+"""The current and the former class path of our search sweeper."""
 
 GRID_SWEEPER = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
 
@@ -115,9 +115,9 @@ _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError unless an entry is an existing folder or a trusted package (Hydra imports packages).
+    """Raise ConfigError unless an entry of the search path is an existing folder or a trusted package.
 
-    An entry with interpolations is also rejected.
+    Hydra imports such packages. An entry with interpolations is also rejected.
     """
     if "${" in path:
         raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations; write the path out')
@@ -227,7 +227,7 @@ def _check_logging(settings: Any, where: str) -> None:
 
 
 def _check_log_setting(name: str, value: Any, where: str) -> None:
-    """Check one value that may be a class, a reference to a Python object, a log file, or an attribute of a logger."""
+    """Check one value of a dictConfig: a class, a reference to an object, a log file or an attribute of a logger."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: cannot call "{value}"; use the key "class" with a class of the logging module')

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RUNG = "questions.until"
-"""The config key for the end of a rung; it is set only for Hydra's launchers, which start jobs from overrides alone."""
+"""The config key of a rung's end; it is set only for Hydra's launchers, which start jobs from overrides alone."""
 
 SUFFIX = f" partition={HOLDOUT}"
 """Suffix of the names of a search's finalists, which are evaluated on the holdout."""
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The options of the config's groups, as parameters."""
+        """The chosen option of each group of the config: group -> option."""
         groups = self.config.written
         return {group: str(option) for group, option in self.config.choices.items() if group in groups and option}
 
@@ -71,7 +71,7 @@ _CIRCULAR = "an interpolation is circular; replace one reference in the cycle wi
 
 
 class Template:
-    """A composed config, its node ``hydra`` included, in which jobs set plain values."""
+    """A composed config, including the node ``hydra``; jobs that share it set different plain values in it."""
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
@@ -86,11 +86,11 @@ class Template:
 
     @property
     def tree(self) -> dict[str, Any]:
-        """The whole config with interpolations, the node ``hydra`` included."""
+        """The whole config with unresolved interpolations, including the node ``hydra``."""
         return {**self.written, "hydra": self.hydra}
 
     def accepts(self, key: str) -> bool:
-        """Return whether a dotted key exists, is reached through mappings only, and has a single value."""
+        """Return whether a dotted key exists outside lists and its value is neither a mapping nor a list."""
         *above, last = key.split(".")
         node: Any = self.written
         for part in above:
@@ -124,7 +124,7 @@ class Template:
 
     @cached_property
     def _read(self) -> frozenset[str] | None:
-        """The keys that interpolations read; None if these keys are known only after resolution."""
+        """The keys that the config's interpolations read; None if they are known only after resolution."""
         read: set[str] = set()
         for where, text in leaves(self.written):
             keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
@@ -176,7 +176,7 @@ class JobConfig:
 
     @cached_property
     def written(self) -> dict[str, Any]:
-        """The config with interpolations, and ``???`` for missing values."""
+        """The config with unresolved interpolations, and ``???`` for missing values."""
         return with_values(self.template.written, self.changes)
 
     @property

@@ -16,7 +16,7 @@ from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settin
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a sweeper chooses jobs based on earlier results: all do except BasicSweeper and GridSweeper."""
+    """Return whether the class ``sweeper`` chooses jobs by earlier results: all but BasicSweeper and GridSweeper do."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
@@ -31,9 +31,9 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
 
 
 def check_conditions(params: Mapping[str, Any], loader: ConfigLoader) -> None:
-    """Raise ConfigError if the condition of a parameter names an option that the group of its parent does not have.
+    """Raise ConfigError if a parameter's condition (``when``) names an option that does not exist in its group.
 
-    Otherwise the parameter would never exist. `read_space` has checked the form of ``params``. Values that are not
+    The condition would never be met. `read_space` has checked the form of ``params``. Values that are not
     plain names, such as paths, are not checked.
     """
     for key, value in params.items():
@@ -47,7 +47,7 @@ def check_conditions(params: Mapping[str, Any], loader: ConfigLoader) -> None:
 
 
 def money_key(settings: Mapping[str, Any] | None) -> str:
-    """Return the key by which the stop rule of a search limits money; "" if money is not limited."""
+    """Return the config key of the money limit in a search's stop rule; "" if money is not limited."""
     stop = (settings or {}).get("stop")
     budget = stop.get("budget") if isinstance(stop, Mapping) else None
     return "hydra.sweeper.stop.budget.money" if isinstance(budget, Mapping) and budget.get("money") is not None else ""

@@ -26,7 +26,7 @@ _NULLABLE = ("answer_headline", "budget", "constraints", "recommend", "success")
 
 
 def read_number(declared: object) -> int | None:
-    """Return the number of a job, counted from 1, in a baseline such as ``3`` or ``#3``; None for anything else."""
+    """Return the job number, counted from 1, of a baseline such as ``3`` or ``#3``; None for any other declaration."""
     text = str(declared).removeprefix("#")
     return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 
@@ -112,7 +112,7 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
 
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError if none of the labelled metrics is measured, and InputError for labels out of range.
+    """Raise ConfigError if no labelled metric is measured, and InputError for labels that are out of range.
 
     Labels must be in the range of their metric, or all 0 or 1 (see `check_scale`).
     """

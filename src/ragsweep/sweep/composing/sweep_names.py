@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragsweep.records.ledger import Sweep
 
 REFERENCE = 8
-"""Length of a sweep's id in commands."""
+"""Number of characters of a sweep's id in commands."""
 
 DEFAULTS = "defaults"
 """Name of a config without overrides."""
@@ -43,7 +43,7 @@ def reference(sweep: Sweep) -> str:
 
 
 def is_search(sweep: Sweep) -> bool:
-    """Return whether a sweep's jobs are trials, recorded without overrides.
+    """Return whether a sweep is a search, whose jobs are recorded without overrides.
 
     A multirun without overrides is not a search: its single job is named `DEFAULTS`.
     """

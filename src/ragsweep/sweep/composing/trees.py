@@ -29,7 +29,7 @@ OPERATIONAL = {
 """Config keys that do not identify a config: they determine how and where a config is run, priced, shown and judged."""
 
 _NO_PARAMETERS = {"metrics", *OPERATIONAL} - {"baseline", "by", "compute", "finalists", "hydra", "name"}
-"""Keys left out of the parameters, because they cannot change a result or are shown as metrics."""
+"""Keys that `spell` omits, because they cannot change a result or are shown as metrics."""
 
 _BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
 """Pattern of text that Hydra reads without quotes."""
@@ -48,7 +48,7 @@ def parse(line: str) -> Override:
 
 
 def is_override(line: str) -> bool:
-    """Return whether a string is one override that Hydra can parse, without white space around it."""
+    """Return whether ``line`` is an override that Hydra can parse, without leading or trailing white space."""
     try:
         parse(line)
     except HydraException:
@@ -76,7 +76,7 @@ def children(tree: Mapping[str, Any] | list[Any], where: str) -> Iterator[tuple[
 
 
 def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a tree with values set at dotted keys, whose parents must exist; other branches are shared."""
+    """Return a copy of ``tree`` with ``changes`` (dotted key -> value, under existing parents); share other nodes."""
     copied: dict[str, Any] = dict(tree)
     for key, value in changes.items():
         *above, last = key.split(".")
@@ -116,7 +116,7 @@ def keys_read(text: str, where: str) -> set[str] | None:
 
 
 def absolute(key: str, where: str) -> str:
-    """Return the absolute key of an interpolation at ``where``: each leading dot goes one level up."""
+    """Return the absolute form of ``key``, interpolated at the key ``where``; each leading dot goes up one level."""
     key = re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", key)
     named = key.lstrip(".")
     above = re.sub(r"\[(\d+)\]", r".\1", where).split(".")
@@ -127,8 +127,8 @@ def absolute(key: str, where: str) -> str:
 def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
     """Flatten a config to parameters as typed on the command line, with secrets masked.
 
-    A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key: ``written`` is the
-    config with interpolations, and ``values`` is the config as plain values.
+    ``written`` is the config with interpolations, and ``values`` is the config as plain values. A part that another
+    part interpolates (``embedder: ${embedder}``) appears only under its own key.
     """
     found: dict[str, str] = {}
 
