@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan", "progress")
-"""Settings of a command, which must be equal in all its jobs."""
+"""Settings that apply to a whole command and must be equal in all its jobs."""
 
 OF_CHOICE = ("constraints", "recommend")
-"""Settings that affect the choice of a sweep's config; they must also be equal in all its jobs."""
+"""Settings that determine which config a sweep chooses; they must also be equal in all its jobs."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
 
 
 def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Sequence[HumanLabel]) -> Prepared:
-    """Check every config of a command against its data, and plan the computations of all of them.
+    """Build every config of a command, check it against its dataset, and plan the computations of all configs.
 
     For a search, only the first experiment is kept, and the plan is an upper bound on the work of all trials. For a
     sweeper other than ours, the plan covers only the first experiment. Raises a RagsweepError if any config is invalid.
@@ -114,9 +114,9 @@ def without_done(prepared: Prepared, session: Session, done: Collection[int]) ->
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Set a direction for each objective of a search and return the new command.
+    """Return a search's command with a direction, "maximize" or "minimize", for each objective.
 
-    For a sweeper other than ours, no direction is set or checked.
+    For a sweeper other than ours, return ``command`` unchanged.
 
     Raises ConfigError for a number of directions that differs from the number of objectives, a direction that is
     unknown or contradicts its metric, a constraint on a metric that is not measured, an unknown limit of the budget, or
@@ -182,7 +182,7 @@ def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
 
 
 def _check_enforced(command: Command, experiments: Sequence[Experiment]) -> None:
-    """Raise ConfigError for an enforced target whose metric is in no config and in no option of ``metrics``."""
+    """Raise ConfigError for an enforced target whose metric is neither in a config nor in an option of ``metrics``."""
     folders = command.composer.folders(command.overrides)
     measured = {metric.name for one in experiments for metric in one.metrics}
     enforcing = (one for one in experiments if (one.config.get("targets") or {}).get(ENFORCE))
@@ -253,7 +253,7 @@ def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
 
 
 def check_keys(nodes: Sequence[Node]) -> None:
-    """Raise one ConfigError that lists every missing API key that these nodes need."""
+    """Raise one ConfigError that lists every missing API key of the services that ``nodes`` call."""
     faults: dict[str, None] = {}
     for check in (node.check for node in nodes if node.check):
         try:

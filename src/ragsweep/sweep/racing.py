@@ -30,7 +30,7 @@ LARGEST = 700.0
 
 @dataclass(frozen=True)
 class RaceDecision:
-    """The state of a race after some questions.
+    """The state of a race after a block of questions, and the configs to drop.
 
     The rule bets that each config is worse than the best config. ``evidence`` maps each config that was still in the
     race to the largest capital that its bet has reached so far. At a capital of 1 / (1 - level), the config is dropped,
@@ -125,7 +125,7 @@ class Betting:
 
 
 def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple[Numbers, Numbers]:
-    """Return, for each question in order, its cluster's number and the position of the cluster's first question."""
+    """Return two arrays over the questions: the number of each question's cluster, and the cluster's first position."""
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}

@@ -43,7 +43,7 @@ from ragsweep.sweep.searching.search_run import Search
 
 
 class CommandOutcome(NamedTuple):
-    """A command's exit status, and the id of the sweep that it ran or showed; None if it did neither."""
+    """A command's exit status, and the id of the sweep that it ran or showed; None for a plan or a single config."""
 
     status: int
     sweep: str | None = None
@@ -193,7 +193,7 @@ def _run_sweep(multirun: Multirun, planned: Plan) -> CommandOutcome:
 
 
 def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
-    """Show a finished sweep again and return its results; upload what the tracker lacks, if the ledger is writable."""
+    """Show a finished sweep again and return its results; if the ledger is writable, upload missing records."""
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])

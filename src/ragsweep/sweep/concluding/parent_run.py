@@ -44,10 +44,10 @@ class RecordedContents:
     tables: str = ""  # which configs of a sweep get a table of questions: ALL or CHOSEN; "": as set in their configs
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
-        """Return the content of a sweep's parent run, and the status of the sweep.
+        """Return the content of a sweep's parent run, and the status of the sweep: FINISHED or FAILED.
 
-        The status is FAILED if an expected job has no result, or if any config or finalist failed or is PARTIAL.
-        Otherwise, it is FINISHED.
+        The status is FAILED if a job has no result, or if any config or finalist failed or is PARTIAL. Once a search
+        has ended, even early, its jobs are ``trials``.
         """
         summary = summarise_sweep(self.ledger, trials)
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
@@ -63,7 +63,7 @@ class RecordedContents:
 
 
 def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
-    """Return the content of a single config's run in the tracker; ``views`` counts the uses of the config's holdout."""
+    """Return the content of a single config's run in the tracker; ``views`` is how often its holdout has been used."""
     facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
     files = artifacts(facts, [result], [], headline([result]))
     return TrackedContent(files, tables={0: question_rows(result, texts.chunk(result))})
@@ -130,7 +130,7 @@ def _tables(summary: SweepSummary, texts: PageTexts, tables: str) -> dict[int, b
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the best config by the first objective, and its summary of that objective, or None.
+    """Return the best config by the first objective, and its summary of that objective; None if no config is eligible.
 
     Configs that are excluded, not completely evaluated or without a value of the objective are not eligible. Configs
     that refuse every answerable question are eligible only if all the remaining configs refuse them.
@@ -155,5 +155,5 @@ def sweep_page(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> bytes:
 
 
 def describe(summary: SweepSummary) -> str:
-    """Return the description of a sweep in Markdown: conclusions first, then the table."""
+    """Return the description of a sweep's parent run in Markdown: the conclusions, then the table of configs."""
     return as_markdown(description_document(sweep_content(summary)))

@@ -48,10 +48,10 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, or an MLflow run id or its prefix.
+    """Read the result to which ``run`` refers: ``SWEEP#NUMBER``, a user-defined name, or a prefix of an MLflow run id.
 
-    A single config without an MLflow run has the reference ``record NUMBER``.
-    ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
+    ``record NUMBER`` refers to a single config without an MLflow run. ``path`` is the ledger's folder. Raises
+    InputError unless exactly one result matches.
     """
     ledger = open_ledger(path)
     target = ledger.names.all().get(run, run)
@@ -74,10 +74,10 @@ def find_run(path: str, run: str) -> RecordedRun:
 
 
 def find_target(path: str, text: str) -> str:
-    """Resolve the reference ``text`` and return it with full ids.
+    """Resolve ``text``, a reference to a sweep or config, and return it with full ids.
 
     Return the id of a sweep, ``ID#NUMBER`` for a config of a sweep, or ``record ID`` for a single config. Raises
-    InputError unless exactly one sweep or config matches, if ``SWEEP#NUMBER`` names a failed config, or if the
+    InputError if no sweep or config matches, or several do; if ``SWEEP#NUMBER`` names a failed config; or if the
     reference is the run of a finalist.
     """
     ledger = open_ledger(path)
@@ -104,7 +104,7 @@ def _single_records(ledger: Ledger, target: str) -> list[Record]:
 
 
 def _numbered_run(ledger: Ledger, path: str, name: str, number: int, typed: str) -> RecordedRun:
-    """Read the result of a sweep's config by its number, counted from 1; ``typed`` is the reference, for messages.
+    """Read the result of config ``number`` (from 1) of the sweep ``name``; ``typed`` is the reference, for messages.
 
     Raises InputError if no sweep matches ``name``, or if the config has no record or failed.
     """
@@ -116,7 +116,7 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int, typed: str)
         raise InputError(f'"{typed}": the sweep has no completed config with this number{last}; {listing}')
     record = records[number]
     if not isinstance(record.outcome, Result):
-        raise InputError(f'"{typed}": that config failed: {record.outcome.error}')
+        raise InputError(f'"{typed}": that config failed: {record.outcome.error}; repeat the command of its sweep')
     result = record.outcome.renamed(names[record.job])
     return RecordedRun(record.run or "", result, typed, record.sweep)
 
@@ -134,7 +134,7 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by its given name, its id, the id of its parent run in MLflow, or a prefix of one of these ids.
+    """Find a sweep by its user-defined name, its id, the id of its parent run in MLflow, or a prefix of an id.
 
     If several rounds of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep or
     several different sweeps match; ``path`` is the ledger's folder, for messages.
@@ -165,9 +165,9 @@ def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:
 
 
 def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
-    """Return the recorded result of a baseline that is declared by a name or a run; None for any other declaration.
+    """Return the recorded result of a baseline that is declared by a name or run id; None for other declarations.
 
-    Raises InputError if the result is not found.
+    Raises InputError if there is no such result.
     """
     if not isinstance(declared, str) or read_number(declared) is not None or "=" in declared:
         return None

@@ -39,11 +39,11 @@ def summarise_sweep(
     ledger: Ledger, records: Sequence[Record], missed: Sequence[Failure] = (), weighed: bool = True,
     labels: Sequence[HumanLabel] | None = None, declared: object = None,
 ) -> SweepSummary:  # fmt: skip
-    """Summarise the records of a sweep, with a verdict unless ``weighed`` is false.
+    """Summarise the records of a sweep; if ``weighed`` is true, compare its configs and conclude with a verdict.
 
     ``missed`` are the failures of jobs without a record. ``labels`` are human labels, which correct judged scores; if
-    they are None, labels are read from the file that the sweep's config names. ``declared`` is the declared baseline;
-    if it is None, the baseline in the sweep's config is used.
+    None, they are read from the file that the sweep's configs name. ``declared`` is the declared baseline; if None, the
+    baseline in the configs is used.
     """
     given = records
     sweep = records[0].sweep if records else None
@@ -97,7 +97,7 @@ def _finalists(
     compared: tuple[Sequence[HumanLabel], str | None],
     study: StudySummary | None,
 ) -> Finalists:
-    """Collect the holdout results of the ``chosen`` configs, and compare the feasible configs.
+    """Collect the holdout results of the ``chosen`` configs, and compare those that meet the search's constraints.
 
     ``evaluated`` are all records of finalists, and ``names`` maps configs' names in the ledger to their numbered names.
     ``compared`` contains the human labels and the name of the declared baseline.
@@ -116,7 +116,7 @@ def _finalists(
 
 
 def _missing(ledger: Ledger, identifier: str | None, records: Sequence[Record], missed: Sequence[Failure]) -> int:
-    """Return how many configs of a sweep have not been run; 0 for a search, which may end early."""
+    """Return the number of a sweep's configs without a record or failure; 0 for a search, which may end early."""
     planned = [len(sweep.jobs) for sweep in ledger.sweeps() if sweep.id == identifier and any(sweep.jobs)]
     return max(sum(planned) - len(records) - len(missed), 0)
 
@@ -186,7 +186,7 @@ def _compare(
 
 
 MOST_PAST = 50
-"""Maximum number of sweeps in a page's history."""
+"""Maximum number of past sweeps that a report page lists."""
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
@@ -229,7 +229,7 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
 
 
 def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record]) -> Iterator[Record]:
-    """Yield the records of the jobs, best value first; each record is read when it is needed.
+    """Yield the records of the jobs in ``summaries``, best value first; each is read with ``read`` when it is needed.
 
     If a config failed on a question, the summaries cover different questions. Comparable configs are then ordered by
     their means over the questions on which all of them were scored; declined answers are scored as in the verdict.
@@ -260,7 +260,7 @@ def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Reco
 
 
 def _by_questions(records: Iterable[Record]) -> list[list[Record]]:
-    """Group the records that have results by golden set."""
+    """Return the records that have results, as one list for each golden set."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         if isinstance(record.outcome, Result):

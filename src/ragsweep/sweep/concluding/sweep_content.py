@@ -1,4 +1,4 @@
-"""The content of the documents and of the terminal output about a sweep."""
+"""The content of a sweep's documents (page, description) and of its output on the terminal."""
 
 import os
 import shlex
@@ -51,7 +51,7 @@ def show_sweep(
 def sweep_content(
     summary: SweepSummary, title: str = "", reference: str = "", texts: PageTexts | None = None
 ) -> SweepReport:
-    """Return the content of the sweep's documents; ``reference`` names the sweep in commands."""
+    """Return the content of a sweep's documents; ``reference`` is the sweep's id in commands."""
     return SweepReport(
         title,
         summary.results,
@@ -82,11 +82,10 @@ def _notes(summary: SweepSummary) -> Iterator[Statement]:
 
 
 def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
-    """Yield commands for the next steps, with descriptions.
+    """Yield commands that the user may run next, with descriptions.
 
-    If the sweep is not in the default store, the first command sets the store for the others. A comparison of two
-    configs is suggested only if neither is PARTIAL and some question has different scores in a metric other than a
-    cost.
+    If the sweep is not in the default store, the first command sets RAGSWEEP_STORE for the others. A comparison of two
+    configs is suggested only if neither is PARTIAL and their scores differ on some question, costs aside.
     """
     folder, usual = summary.ledger and summary.ledger.path.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
@@ -106,10 +105,10 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 
 
 def _open_pair(verdict: SweepComparison) -> tuple[str, str]:
-    """Return the names of the configs to compare next.
+    """Return the names of the two configs to compare next.
 
-    If the choice is shown to be better than the baseline, these are the runner-up and the choice; otherwise, see
-    ``compared_first``.
+    If the choice is shown to be better than the reference, these are the runner-up and the choice. Otherwise, they are
+    the configs of ``compared_first``.
     """
     row, second = verdict.choice.row, verdict.choice.runner_up
     if row is None or second is None or verdict.verdicts[row].kind != SHOWN_BETTER:
@@ -143,9 +142,9 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
 
 
 def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
-    """Return, for JSON, the values of each finalist on the tune questions and the holdout, its gap, and its lead.
+    """Return, for JSON, the values of each finalist on the tune questions and the holdout, the gap, and the lead.
 
-    The lead of a finalist is None for the reference, and for a finalist that could not be compared.
+    The lead over the reference is None for the reference itself, and for a finalist that could not be compared.
     """
     facts = []
     for result, tune, gap in finalists.compared():

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finalists:
-    """The configs evaluated on the holdout at the end of a search, the reference first.
+    """The configs that were evaluated on the holdout at the end of a search, the reference first.
 
-    ``verdict`` is their comparison on the holdout, with simultaneous intervals for their leads.
+    ``verdict`` compares them on the holdout, with simultaneous intervals for their leads over the reference.
     """
 
     results: Sequence[Result] = ()
@@ -117,7 +117,7 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
 
 @dataclass(frozen=True)
 class SweepSummary:
-    """A sweep's results and conclusions."""
+    """A sweep's results, its failures, and the conclusions drawn from them."""
 
     results: Sequence[Result]
     failures: Sequence[Failure]
@@ -148,17 +148,14 @@ class SweepSummary:
 
     @property
     def front(self) -> list[Result]:
-        """The Pareto front of the configs that are not excluded; [] for a single objective.
-
-        Configs with too few scores of an objective, which are `unscored`, are left out.
-        """
+        """The Pareto front of the configs that are neither excluded nor `unscored`; [] for a single objective."""
         if len(self.objectives) < 2:
             return []
         return pareto_front(without_excluded(self.allowed, self.unscored), self.objectives, self.minimized)
 
     @property
     def unscored(self) -> list[ExcludedConfig]:
-        """The configs that are not excluded, but in which too few questions have a score of some objective."""
+        """The configs that are not excluded, but have too few questions with a score for one of the objectives."""
         return [
             ExcludedConfig(result.name, PARTIAL)
             for result in self.allowed

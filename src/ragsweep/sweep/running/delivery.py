@@ -65,7 +65,7 @@ class Outbox:
             yield not self._remote.has(name)
 
     def send(self, job: Job, delivery: Delivery) -> None:
-        """Put a job's outcome into the object store; raises RagsweepError after `ATTEMPTS` failed attempts."""
+        """Put ``job``'s outcome into the object store; raises RagsweepError after `ATTEMPTS` failed attempts."""
         name = self._name(job)
         data = to_bytes(name, delivery)
         for n in range(ATTEMPTS):
@@ -127,7 +127,7 @@ def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
 
 @dataclass(frozen=True)
 class Collector:
-    """A launcher that records the outcomes that its jobs have sent to the object store."""
+    """A launcher that also records the outcomes that its jobs have sent to the object store."""
 
     context: RunContext
     sweep: Sweep
@@ -186,7 +186,7 @@ class Collector:
 
 
 def _job_return(value: JobValue | Exception, spent: Mapping[str, float] = {}) -> JobReturn:
-    """Return a job's result; the amounts ``spent`` are added to an exception (see jobs.run_job)."""
+    """Return Hydra's result of a job; if ``value`` is an exception, it gets the attribute ``cost``: ``spent``."""
     result = JobReturn()
     if isinstance(value, Exception) and spent:
         value.cost = dict(spent)  # type: ignore[attr-defined]
@@ -230,7 +230,7 @@ def to_bytes(name: str, delivery: Delivery) -> bytes:
 
 
 def from_bytes(name: str, data: bytes) -> Delivery:
-    """Restore a delivery. Raises InputError unless `to_bytes` has created the bytes for the same name."""
+    """Restore a delivery from ``data``. Raises InputError unless `to_bytes` created ``data`` with the same ``name``."""
     if _digest(data[_DIGEST:]) != data[:_DIGEST]:
         raise InputError("the outcome does not match its digest")
     try:

@@ -90,7 +90,7 @@ class HydraTask:
                 signal.raise_signal(signal.SIGKILL)
 
     def _run(self, config: DictConfig) -> JobValue | str:
-        """Run a job, whose number and overrides are read from `HydraConfig`."""
+        """Run the job whose number and overrides are in `HydraConfig`, and return its value."""
         whole: Any = HydraConfig.instance().cfg
         own = HydraConfig.get()
         rung, config.questions.until = config.questions.until, None  # the end of a rung is not part of a config
@@ -127,9 +127,9 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 
 
 def _join_cluster(launcher: DictConfig) -> None:
-    """Connect to the Ray cluster that a Ray launcher or the environment names.
+    """Connect to the Ray cluster that a Ray launcher's settings or RAY_ADDRESS name; do nothing if there is none.
 
-    Hydra's Ray launcher itself would start a new cluster. Raises ConfigError if the named cluster is unreachable.
+    Otherwise, Hydra's Ray launcher would start a new cluster. Raises ConfigError if the named cluster is unreachable.
     """
     if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return
@@ -156,7 +156,7 @@ def _session(folder: Path, stages: bool, remote: str | None) -> Session:
 
 
 def _mask_files(secrets: Secrets, config: DictConfig, whole: DictConfig) -> None:
-    """Mask the secrets in the files that Hydra writes for a job."""
+    """Add the secrets of a job's config to ``secrets``, and mask them in the files that Hydra has written."""
     add_secrets(secrets, config)
     add_secrets(secrets, whole)
     if whole.hydra.output_subdir is not None:

@@ -34,11 +34,11 @@ JobValue = float | tuple[float, ...] | dict[str, object] | None
 
 
 class TargetsMissed(Exception):
-    """Enforced targets that a single config misses; its result has been recorded and shown."""
+    """The exception for a single config that misses an enforced target; its result has been recorded and shown."""
 
 
 class Partial(Exception):
-    """A result with too few scored questions; it is recorded, but not used as a value for a search."""
+    """The exception for a result with too few scored questions; it is recorded, but a search does not use its value."""
 
 
 def run_job(context: RunContext, job: Job) -> JobValue:
@@ -145,13 +145,13 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 
 def command_folder() -> AbstractContextManager[None]:
-    """Return a context that enters the command's folder, the base of relative paths in configs, also under Ray."""
+    """Return a context that enters the command's working folder, on which relative paths in configs are based."""
     folder = HydraConfig.get().runtime.cwd if HydraConfig.initialized() else ""
     return chdir(folder) if folder and Path(folder).is_dir() else nullcontext()
 
 
 def log_once(fault: BaseException) -> list[str]:
-    """Log the traceback of an exception that was not logged before; return the paths of the existing log files."""
+    """Log an exception's traceback unless it has been logged already; return the paths of the existing log files."""
     if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
         with suppress(AttributeError):  # an immutable exception, such as one of a frozen attrs class
@@ -252,9 +252,9 @@ Launch = Callable[[Sequence[Job]], Sequence[JobReturn]]
 """A function that runs jobs with consecutive numbers, and returns a result for each."""
 
 Body = Callable[[Launch, Path], str]
-"""A function that runs the jobs of a sweep with a ``Launch``, in the sweep's folder.
+"""A function that runs the jobs of a sweep with a ``Launch``; the second argument is the sweep's folder.
 
-It returns why a job may lack a record; "" if no fault is known.
+The function returns the reason why a job may lack a record, or "" if no fault is known.
 """
 
 Launcher = Callable[[Body | None], str]

@@ -89,7 +89,7 @@ class JobLoop:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Apply ``hydra.hydra_logging`` again after the block, in which each job applies ``hydra.job_logging``."""
+        """Restore ``hydra.hydra_logging`` after the block, in which each job applies ``hydra.job_logging``."""
         try:
             yield
         finally:

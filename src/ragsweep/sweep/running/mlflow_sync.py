@@ -67,7 +67,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload the sweep's records that never reached the tracker, and wait for uploads of other processes.
+    """Upload the sweep's records that the tracker lacks, and wait for uploads of other processes.
 
     Do nothing without a tracker; an unreachable tracker only causes a warning.
     """
@@ -153,7 +153,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """Count the unsent results that are assigned to other trackers, as one ((URI, experiment), count) per tracker.
+    """Return ((URI, experiment), count) for each other tracker: the number of unsent results assigned to it.
 
     The tracker with the most unsent results comes first.
     """
@@ -268,7 +268,7 @@ def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
 
 
 def _span(record: Record) -> tuple[float, float]:
-    """Return when the evaluation of a recorded config started and ended."""
+    """Return the start and the end of the evaluation of a recorded config, in seconds since 1970."""
     run = record.outcome if isinstance(record.outcome, Failure) else record.outcome.run
     return run.started, run.ended
 

@@ -46,7 +46,7 @@ DECIDING = [
     "coverage",
     "prices",
 ]
-"""Settings that can change the conclusion drawn from the same scores; typing different values starts a new sweep."""
+"""Settings that can change the conclusion from the same scores; overriding them differently starts a new sweep."""
 
 EDITED = ("objective", "recommend", "constraints", "coverage")
 """Settings for which different values start a new sweep even if they are set in a file."""
@@ -55,11 +55,11 @@ ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs that a command does not run again; repeating a grid's command retries failed and partial jobs."""
+"""Statuses of jobs that are not run again; repeating a grid's command first resets failed and partial jobs."""
 
 
 class Ending(NamedTuple):
-    """The end of a sweep's jobs: the status, why a job may lack a record (or ""), and any interruption."""
+    """How a sweep's jobs ended: the status, why a job may lack a record (or ""), and the interrupting exception."""
 
     status: str
     why: str
@@ -124,7 +124,7 @@ class Multirun:
 
     @property
     def again(self) -> str:
-        """The command that resumes the sweep, for messages."""
+        """A phrase for messages that names the command with which the user resumes the sweep."""
         return f"the same command{' without rerun=true' if self.values['rerun'] else ''}"
 
     def alone(self) -> AbstractContextManager[None]:
@@ -231,7 +231,7 @@ class Multirun:
             why = self._launch_once(self._next(pending, claims), launch)
 
     def _next(self, pending: Sequence[int], claims: Sequence[Claim]) -> Sequence[int]:
-        """Choose the jobs to launch. A job whose process died runs alone, which identifies the faulty job.
+        """Return the jobs to launch next. A job whose process died runs alone, which identifies the faulty job.
 
         A race compares configs, so it first runs the job once more with the others; if its process dies again, the job
         runs alone after them.

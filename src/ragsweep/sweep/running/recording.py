@@ -44,7 +44,7 @@ class RunContext:
     sweep: Sweep | None = None  # None for a single config, before the sweep runs, and in a worker that sends outcomes
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
-    tracking_faults: set[str] = field(default_factory=set)  # the messages that a warning has stated
+    tracking_faults: set[str] = field(default_factory=set)  # messages of faults that have been printed
     is_worker: bool = False  # whether this is a worker process, whose sweep another process completes
 
     @property
@@ -54,7 +54,7 @@ class RunContext:
 
     @property
     def sync_command(self) -> str:
-        """The command, in backquotes and with its options, to run later to send missing results to the tracker."""
+        """The command, in backquotes, with which the user can later send missing results to the tracker."""
         folder = str(self.session.folder.absolute())
         is_usual = folder == str(Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep")).absolute())
         options = [*self.tracker.sync_options(), *([] if is_usual else [f"--path={folder}"])]
@@ -62,9 +62,9 @@ class RunContext:
         return f"`{command}`{' (replace *** with the credentials)' if '***' in command else ''}"
 
     def warn_untracked(self, what: str, fault: TrackingError) -> None:
-        """Print that ``what`` is not in the tracker; state a fault and the advice only the first time.
+        """Print that ``what`` is not in the tracker; print each fault, with a remedy, only once.
 
-        A worker states neither: the command of its sweep later sends what is missing, or states both.
+        A worker prints no fault: the command of its sweep later sends the missing content, or prints the fault.
         """
         text = f"{what} is not in MLflow{' yet' if self.is_worker else ', either'}"
         if not self.is_worker and str(fault) not in self.tracking_faults:

@@ -22,7 +22,7 @@ from ragsweep.sweep.running.session import Session, open_session
 
 
 class Retrieved(NamedTuple):
-    """The names of the retrieved chunks by question id, best first; ``whole`` is false if chunks may be missing."""
+    """Retrieved chunks: question id -> names, best first. ``whole`` is false if chunks may be missing."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
@@ -83,7 +83,7 @@ def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, 
 
 
 class JudgedContexts(NamedTuple):
-    """The share of judged chunks among the first ``depth`` chunks of two configs' contexts.
+    """The share (0 to 1) of judged chunks among the first ``depth`` chunks of two configs' contexts.
 
     ``low`` and ``high`` are the bounds of the difference in mean nDCG at ``depth``, the second config minus the first,
     if each unjudged chunk may be irrelevant or have grade 1.
@@ -95,7 +95,7 @@ class JudgedContexts(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        """Describe the share and the bounds in one sentence."""
+        """Return one sentence with the share and the bounds."""
         share = f"judged@{self.depth}: {number(100 * self.share)} % of both configs' chunks"
         if self.low == self.high:
             return f"{share}; the rest cannot change the difference in ndcg@{self.depth}"

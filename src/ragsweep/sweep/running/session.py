@@ -76,7 +76,7 @@ class Session:
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
-        """Return a job's experiment, prepared if needed (see `prepare`), and apply the job's budget and prices."""
+        """Return a job's experiment, prepared on the first call (see `prepare`); apply the job's budget and prices."""
         if job.experiment is None:
             job.experiment = self.prepare(job)
         self._apply_budget(job.config.values)
@@ -144,7 +144,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load a config's dataset with only the questions of its partition; then apply ``success.unanswerable``."""
+        """Return a config's dataset with the questions of its partition, weighted by ``success.unanswerable``."""
         node, typed, share = plain["dataset"], plain["partition"], (plain.get("success") or {}).get("unanswerable")
         partition.check(typed, searching)
         drawn = self._load(node, share)

@@ -42,7 +42,7 @@ ENDED = frozenset(
 """Final states of a job; SLURM lists a finished job for a few more minutes."""
 
 GONE = "COMPLETED"
-"""The state assumed for a job that SLURM no longer lists."""
+"""The state that is assumed for a job that squeue no longer lists."""
 
 _log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ class SweepRace:
     key = RUNG
 
     def open(self, context: RunContext) -> None:
-        """Set the context of the command; print a line if the race would save nothing."""
+        """Store the command's ``context``; print a line if the race would save nothing."""
         self.context = context
         if not self.has_cost:
             context.terminal.line("race", FREE)
@@ -96,7 +96,7 @@ class SweepRace:
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """Delete the stored data of earlier rungs."""
+        """Delete the data of earlier rungs that the ledger no longer uses; ``returned`` is not used."""
         self.context.ledger.drop_unused()
 
     def _results(self) -> dict[int, Result]:
@@ -124,7 +124,7 @@ class SweepRace:
         return {str(job): row[: asked[job]] for job, row in zip(known, scores.tolist(), strict=True)}
 
     def _next(self, count: int) -> int | None:
-        """Return the end of the rung that follows ``count`` questions; None if that rung contains all questions."""
+        """Return the end, in questions, of the rung that follows ``count`` questions; None if it has all questions."""
         until = len(self.order.first(count + self.block))
         return until if until < len(self.questions) else None
 

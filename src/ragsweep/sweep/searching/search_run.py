@@ -95,7 +95,7 @@ class Search(Multirun):
     choose: Callable[[Sweep], Sequence[tuple[str, Result]]] = lambda _: ()
 
     def __post_init__(self) -> None:
-        """Set the settings and the body of the search, and whether other processes and machines may work on it."""
+        """Set the search's settings and body, and whether other processes or machines may work on the search."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
         alone = str(self.settings.get("storage")) in ("None", "sqlite://", "sqlite:///:memory:")
@@ -138,7 +138,7 @@ class Search(Multirun):
             self.ledger.claims.release(ClaimKey(KEY, self.key))
 
     def open(self, planned: Plan) -> tuple[Sweep, bool]:
-        """Do as `Multirun.open`; also raises ConfigError if a needed study is unusable or belongs to another search."""
+        """Open, resume or join a search (see `Multirun.open`); raises ConfigError if its study cannot be used."""
         if self.is_shared and not ((recorded := self.recorded()) and self.is_finished(recorded)):
             own = {"subject": recorded.id if recorded else self.ledger.next_id(self.key), "race": None}
             loader = self.command.composer.loader(self.command.overrides)

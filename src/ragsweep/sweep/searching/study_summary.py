@@ -43,7 +43,7 @@ class StudySummary:
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def broken_on_holdout(self, result: Result) -> str:
-        """Return the constraints that a finalist does not meet, as text separated by commas; "" if it meets all."""
+        """Return the constraints that a finalist's result violates, as text separated by commas; "" if it meets all."""
         known = {name: summary.value for name, summary in result.summaries.metrics.items()}
         limits = read_constraints([*self.constraints])
         return ", ".join(str(one) for one in limits if not one.violation(known.get(one.name, math.nan)) <= 0)
