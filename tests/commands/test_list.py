@@ -239,7 +239,7 @@ def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
         with pytest.raises(InputError, match=why):
             find_run(path, wrong)
     ledger.write(sweep.id, 1, Failure("top_k=5", ("top_k=5",), {}, "no luck"))
-    with pytest.raises(InputError, match="that config failed: no luck; repeat the command of its sweep$"):
+    with pytest.raises(InputError, match=r"that config failed: no luck; repeat the command of its sweep$"):
         find_run(path, "feed#2")
 
 

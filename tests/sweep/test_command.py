@@ -73,7 +73,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["+experiment=x"], "+experiment=x: the current folder has no folder conf/experiment"),
         (
             ["retriever=vector", "retriever.embedder=hashing"],
-            "is a setting of the whole config; write embedder=hashing",
+            "embedder is a group of the whole config, not of retriever; write embedder=hashing",
         ),
         (["hydra/launcher=[joblib]"], "hydra/launcher takes one option; write hydra/launcher=joblib"),
         (["top_k=3,", "5"], "list values without spaces between them, top_k=A,B; to take the value as it is, quote"),

@@ -1,4 +1,4 @@
-"""Checksums of the ledger: they reveal lost, duplicated, renumbered or changed rows when it is read.
+"""Checksums of the ledger, which reveal lost, duplicated, renumbered or changed rows when the ledger is read.
 
 Each checksum covers a scope: the records of one sweep, the records without a sweep, or all rows of another table in
 COLUMNS. The checksum is the XOR of the hashes of the rows in the scope. A change to the ledger replaces only the hashes
@@ -87,7 +87,7 @@ def _read(
 
 
 def _hash(row: sqlite3.Row) -> int:
-    """Return a hash of the values of a row and their types."""
+    """Return a hash of a row that covers the values and their types."""
     return int(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).hexdigest(), 16)
 
 

@@ -12,7 +12,7 @@ PAUSE = 15.0
 """Seconds between the heartbeats of a process."""
 
 CONFIG, FINALIST = "config", "finalist"
-"""Kinds of jobs: a config of a sweep, or a finalist of a search on the holdout."""
+"""Kinds of jobs: to evaluate a config of a sweep, or to evaluate a finalist of a search on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
 """Other kinds of work: a command on a sweep, the upload of a record, or opening and concluding sweeps with a key."""

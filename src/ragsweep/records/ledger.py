@@ -106,7 +106,7 @@ class Ledger:
         self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:
-        """Set the MLflow run that is the parent of a sweep's runs."""
+        """Set the id of the MLflow run that is the parent of a sweep's runs."""
         self._update_sweep(sweep, parent=parent)
 
     def _update_sweep(self, sweep: str, **values: str) -> None:

@@ -25,7 +25,7 @@ LARGE = ("text", "scores", "counts", "own")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep: one Hydra multirun."""
+    """A sweep (one Hydra multirun) as the ledger records it."""
 
     id: str
     name: str
@@ -44,7 +44,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of a job, and the id of its MLflow run (``run``) or None.
+    """The outcome of a job, with the id of its MLflow run (``run``), or None without a run.
 
     If ``tracked`` is false, the run is incomplete or belongs to an earlier attempt at the job.
     """

@@ -37,7 +37,8 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     number, settings = read_number(declared), command.search
     most = len(configs) if settings is None else len(trial_names(settings)) if is_own(settings) else math.inf
     if number is not None and not 1 <= number <= most:
-        raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 to #{most}")
+        last = "or higher" if most == math.inf else f"to #{most}"
+        raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 {last}")
     if command.searching or number is not None:
         return command, made  # for a search, ``read_command`` has already replaced overrides with the number of trial 0
     with one_sentence():

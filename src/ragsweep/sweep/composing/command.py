@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Command:
-    """A command as typed, and its jobs as lists of overrides."""
+    """A parsed command: its overrides, its jobs (each a tuple of overrides), and the settings of its sweeper."""
 
     overrides: tuple[str, ...]  # as typed, plus the sweeper of a named sweep, and quotes and ++ that Hydra requires
     multirun: bool
@@ -59,7 +59,7 @@ class Command:
 
     @property
     def searching(self) -> bool:
-        """Whether results decide the next jobs.
+        """Whether the command is a search, in which results decide the next jobs.
 
         If so, ``jobs`` contains only trial 0, probes and enqueued trials; for a sweeper other than ours, it contains
         only one job, with the overrides as typed.
@@ -96,7 +96,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Return a job's defining overrides, except ``sweeps`` and, if other overrides remain, ``dataset``."""
+    """Return the overrides that `defining` keeps, without ``sweeps`` and, if others remain, without ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -172,9 +172,9 @@ def _option_to_add(line: str, config: DictConfig) -> str:
 
 
 def choices(line: str, config_dir: str | None = None, searched: Sequence[str] = ()) -> list[str]:
-    """Expand an override into one override for each swept value. Raises ConfigError if it cannot be expanded.
+    """Return one override for each value that ``line`` sweeps over. Raises ConfigError if it cannot be expanded.
 
-    ``searched`` contains the override of ``hydra.searchpath``, if any.
+    ``config_dir`` is the folder of --config-dir; ``searched`` has the override of ``hydra.searchpath``, if any.
     """
     check_readable([line])
     composer = Composer(None if config_dir is None else Path(config_dir))
@@ -194,7 +194,7 @@ def _quoted(line: str) -> str:
 def _shared(lines: Sequence[str]) -> list[str]:
     """Return the overrides that set a single value and whose keys exist in every job.
 
-    Below a swept group, keys differ between jobs. In a sweep, so do keys of metrics, because an llm adds metrics.
+    Overrides of keys in a swept group are omitted. So are, in a sweep, overrides of metrics: an llm adds metrics.
     """
     parsed = [parse(line) for line in lines]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
@@ -242,7 +242,7 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
         above, _, part = group.rpartition(".")
         is_nested = above and not override.is_hydra_override() and composer.is_group(part, lines)
         if is_nested and value in composer.options(lines)(part):
-            raise ConfigError(f"{line}: the option of {part} is a setting of the whole config; write {part}={value}")
+            raise ConfigError(f"{line}: {part} is a group of the whole config, not of {above}; write {part}={value}")
         if re.fullmatch(r"retriever\.(.+\.)?index", group) and isinstance(value, str) and "$" not in value:
             place = "" if group == "retriever.index" else f"@{group}"
             raise ConfigError(f"{line}: {group} is a group; write retriever/index{place}={value}")

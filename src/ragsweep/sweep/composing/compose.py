@@ -29,7 +29,7 @@ CONFIG = "config"
 VERSION_BASE = "1.3"
 
 _KEY = re.compile(r"\w+(?:\.\w+)*")
-"""Pattern of a key that is reached through mappings only."""
+"""Pattern of a dotted key without list indices."""
 
 
 def config_folder() -> Path:
@@ -41,7 +41,7 @@ def config_folder() -> Path:
 
 @cache
 def main_config() -> Mapping[str, Any]:
-    """Return the shipped main config as written, without ``hydra``, but with "" for groups that require an option."""
+    """Return the shipped main config as written, with "" for each group that requires an option, without ``hydra``."""
     content = yaml.safe_load((config_folder() / f"{CONFIG}.yaml").read_text(encoding="utf-8"))
     entries = [entry for entry in content.pop("defaults") if isinstance(entry, Mapping)]
     groups = {str(key): "" for entry in entries for key in entry if key not in ("sweeps", "task") and " " not in key}

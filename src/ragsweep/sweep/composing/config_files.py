@@ -38,9 +38,9 @@ def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
 def check_file(path: Path) -> str:
     """Check a YAML file without expanding its aliases, in time proportional to its length; return its text.
 
-    Raises ConfigError for excessive nesting, tags that are not for plain values, repeated keys, recursive aliases,
-    aliases that expand to too many values, invalid YAML, and unreadable files. The message names the file and, if
-    known, the line and the column.
+    Raises ConfigError for excessive nesting, tags other than those of plain values, repeated keys, recursive
+    aliases, aliases that expand to too many values, invalid YAML, and unreadable files. The message names the file
+    and, if known, the line and the column.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -33,7 +33,7 @@ NESTED = 8
 """Maximum number of values with nested interpolations; which keys they read is unknown until resolution."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
-"""Pattern of an environment variable in an interpolation."""
+"""Pattern that captures the name of an environment variable in an interpolation."""
 
 _ESCAPED = re.compile(r"\\(.)")
 """Pattern of an escaped character in Hydra's override grammar."""

@@ -88,7 +88,7 @@ LOG_FILE = ".log"
 """Required suffix of log files, so that a log cannot overwrite the user's other files in the run's folder."""
 
 HANDLED = frozenset({"class", "level", "formatter", "filters"})
-"""The settings of a handler that ``logging`` itself reads."""
+"""The settings of a handler that are read by ``logging`` and are not arguments of the handler's class."""
 
 STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 
@@ -134,7 +134,7 @@ def check_search_path(path: str) -> None:
 
 
 def check_hydra(settings: Mapping[str, Any]) -> None:
-    """Check Hydra's node, whose values were resolved with `FOLDER` in place of the run's folder.
+    """Check the node ``hydra`` of a config, which was resolved with `FOLDER` in place of the run's folder.
 
     Raises ConfigError, with a message that names the key, for any class, setting or file location that is neither
     listed nor trusted.
@@ -201,7 +201,7 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
 
 
 def _check_logging(settings: Any, where: str) -> None:
-    """Check a dictConfig of ``logging``: its classes, references to Python objects, log files and formats."""
+    """Raise ConfigError for a forbidden class, reference, log file or format in a dictConfig of ``logging``."""
     for name, value in leaves(settings):
         _check_log_setting(name, value, f"{where}.{name}")
     if not isinstance(settings, Mapping):
@@ -227,7 +227,7 @@ def _check_logging(settings: Any, where: str) -> None:
 
 
 def _check_log_setting(name: str, value: Any, where: str) -> None:
-    """Check one value of a dictConfig: a class, a reference to an object, a log file or an attribute of a logger."""
+    """Raise ConfigError if a value of a dictConfig is a forbidden class, reference, log file or logger attribute."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
         raise ConfigError(f'{where}: cannot call "{value}"; use the key "class" with a class of the logging module')

@@ -65,7 +65,7 @@ class Job:
 
 
 MISSING = "???"
-"""The text of a value that each job must set."""
+"""OmegaConf's marker for a value that must be set."""
 
 _CIRCULAR = "an interpolation is circular; replace one reference in the cycle with a value"
 
@@ -218,7 +218,7 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
 
 
 def explain_interpolation(fault: str) -> str:
-    """Replace OmegaConf's message on an interpolation with a reason and a remedy; return other messages unchanged."""
+    """Return a reason and a remedy for ``fault``, OmegaConf's message on an interpolation; return others unchanged."""
     if "Recursi" in fault or "recursion" in fault:
         return _CIRCULAR
     if variable := re.search(r"Environment variable '(\w+)' not found", fault):

@@ -51,7 +51,7 @@ def is_search(sweep: Sweep) -> bool:
 
 
 def sweep_title(sweep: Sweep) -> str:
-    """Name a sweep as `study_title` does, and a search also by its number of trials: ``hybrid_tpe, 40 trials``."""
+    """Return `study_title` or, for a search, `study_title` and the number of trials: ``hybrid_tpe, 40 trials``."""
     return study_title(sweep) + (f", {counted(len(sweep.names), 'trial')}" if is_search(sweep) else "")
 
 
@@ -78,7 +78,7 @@ def _what_is_swept(sweep: Sweep) -> str:
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides that define a config and may appear in its name: all but `OPERATIONAL` ones."""
+    """Return the overrides that define a config and may appear in its name: those without an `OPERATIONAL` key."""
     return [line for line in overrides if root(line) not in OPERATIONAL]
 
 

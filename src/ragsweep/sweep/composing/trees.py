@@ -1,4 +1,4 @@
-"""Read and change trees of plain values; parse overrides, and spell values as in overrides."""
+"""Read and change trees of plain values; parse overrides, and format values as in overrides."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -122,7 +122,7 @@ def _numbered_run(ledger: Ledger, path: str, name: str, number: int, typed: str)
 
 
 def find_sweep(path: str, run: str) -> list[Result]:
-    """Find a sweep as `find_sweep_record` does, and read its results in config order, without failed configs.
+    """Return the results of the sweep that `find_sweep_record` finds, in config order, without failed configs.
 
     Raises InputError unless exactly one sweep matches and has results.
     """

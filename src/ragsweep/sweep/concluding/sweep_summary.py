@@ -91,7 +91,7 @@ def choose(
 
 
 def plain_name(name: str) -> str:
-    """Return the name that a finalist has in the search, without the suffix for the holdout."""
+    """Return a finalist's name in the search: ``name`` without the suffix for the holdout."""
     return name.removesuffix(SUFFIX)
 
 

@@ -59,7 +59,7 @@ class Outbox:
 
     @contextmanager
     def alone(self, job: Job) -> Iterator[bool]:
-        """Lock a job during the block; yield whether the object store still lacks the job's outcome."""
+        """Lock a job during the block; yield True if the object store has no outcome of the job yet."""
         name = self._name(job)
         with self._leases.alone(name):
             yield not self._remote.has(name)

@@ -49,7 +49,7 @@ class HydraTask:
     command: Holder = field(default_factory=myself, init=False)  # the command's process
 
     def __post_init__(self) -> None:
-        """If the store has an object store, make workers send their outcomes to it; this process records them."""
+        """Set ``sent`` if there is an object store: workers then send outcomes to it, and this process records them."""
         if self.body and self.context and self.context.session.remote:
             self.sent = self.context.sweep
 

@@ -71,7 +71,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
             raise RagsweepError(f"{stored.name} was dropped by the race")
         return job_value(context, job.number, _same(context, job, stored, assigned), {})
     if claimed:
-        raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
+        raise RagsweepError(f"{names[job.number]}: {claimed} is working on it; wait, then repeat the command")
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     meter = context.session.services.meter
     before, meter.money_key = meter.totals, money_key(search)

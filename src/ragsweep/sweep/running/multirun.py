@@ -77,7 +77,7 @@ class Multirun:
     race: SweepRace | None = None
 
     def __post_init__(self) -> None:
-        """Set short aliases for parts of the context, and the defaults that a search overrides."""
+        """Set aliases for parts of the context, and the attributes that `Search` overrides."""
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
         self.values: Mapping[str, Any] = self.jobs[0].config.values
@@ -96,7 +96,7 @@ class Multirun:
 
     @cached_property
     def new(self) -> Sweep:
-        """A new record for the sweep."""
+        """The sweep as it is recorded if it is new, with secrets masked."""
         jobs = tuple(tuple(map(self.secrets.mask_text, job.overrides)) for job in self.jobs)
         name = self.secrets.mask_text(" ".join(self.command.overrides) or "sweep")
         return Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
@@ -177,7 +177,7 @@ class Multirun:
         return sweep.status == FINISHED and len(sweep.jobs) == len(self.new.names)
 
     def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Reopen the failed and the partial jobs of a sweep; return the sweep, and its progress in words."""
+        """Reset a sweep's failed and partial jobs, to run them again; return the sweep, and its progress in words."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
         return sweep, f"{done} of {len(sweep.jobs)} configs are already done"
@@ -243,7 +243,7 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs and return why a job may have no record: the first exception raised, or "its process ended".
+        """Launch jobs; return why a job may have no record: the text of the first exception, or "its process ended".
 
         A failed job does not stop the others.
         """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 _JUDGING = {"objective", *OPERATIONAL} - {"store", "tracking"}
-"""Config keys whose values are needed to interpret a result, such as names of metrics, and are never masked."""
+"""Config keys whose values, such as names of metrics, are never masked, because reports and comparisons read them."""
 
 _KEYED = ("config", "metrics", "first_stage")
 """Mappings in a result whose keys, the names of settings and metrics, are never masked."""
@@ -35,7 +35,7 @@ Outcome = TypeVar("Outcome", Result, Failure)
 
 @dataclass
 class RunContext:
-    """The context shared by the jobs of one command."""
+    """The objects and settings that the jobs of one command share."""
 
     session: Session
     tracker: Tracker

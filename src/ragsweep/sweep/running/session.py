@@ -144,7 +144,7 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Return a config's dataset with the questions of its partition, weighted by ``success.unanswerable``."""
+        """Return a config's dataset with only the questions of its partition, weighted as in `_load`."""
         node, typed, share = plain["dataset"], plain["partition"], (plain.get("success") or {}).get("unanswerable")
         partition.check(typed, searching)
         drawn = self._load(node, share)
@@ -163,7 +163,7 @@ class Session:
         return self._datasets[key]
 
     def _load(self, node: Any, unanswerable: object) -> Dataset:
-        """Load a dataset and weight its unanswerable questions by ``success.unanswerable``."""
+        """Load the dataset that ``node`` configures, and give its unanswerable questions the share ``unanswerable``."""
         built = checked_part(self.builder, {"dataset": node}, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = read_dataset(built.value)
@@ -182,7 +182,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return a report page's chunks, prompts and evidence; datasets that have changed are omitted."""
+        """Return the chunks, prompts and evidence for a report page, without those of datasets that have changed."""
         first = {_digests(one): one for one in reversed(results)}
         datasets = {digests: dataset for digests, one in first.items() if (dataset := self.recorded_dataset(one))}
         evidence = {

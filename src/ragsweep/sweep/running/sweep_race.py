@@ -50,7 +50,7 @@ class SweepRace:
             context.terminal.line("race", FREE)
 
     def close(self) -> None:
-        """Print a line if the race could save calls but has dropped no config of the sweep."""
+        """Print a line if dropping a config would have saved calls, but the race has dropped none."""
         if self.has_cost and all(result.run.state != DROPPED for result in self._results().values()):
             text = f"no config was dropped, so the race saved no questions; {self.rule.guarantee}"
             self.context.terminal.line("race", text)

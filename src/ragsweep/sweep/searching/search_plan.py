@@ -191,7 +191,7 @@ class _Parts:
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
 
     def _combinations(self, part: Part) -> float:
-        """Return how many nodes a part may have: the product of its weight and the weights of the slots below it.
+        """Return how many nodes a part may have: the product of its own weight and the weights of the slots below it.
 
         The number is at least that of the known nodes, because one config may have several. A slot is a stage and a
         leg; its weight is the sum of the weights of its parts.
@@ -219,7 +219,7 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
 def _dearest(
     experiments: Sequence[Experiment], executor: Executor, results: KnownResults, not_estimated: set[str]
 ) -> dict[str, list[float]]:
-    """Return, by stage, the most calls, tokens, money and rows of any config.
+    """Return stage -> the largest numbers of calls, tokens, money and rows that any config requires.
 
     A number is NaN if it is unknown for any config. Known ``results`` are not counted. Stages with neither calls nor
     rows are omitted. Stages whose calls cannot be estimated are added to ``not_estimated``.

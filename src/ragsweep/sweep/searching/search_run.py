@@ -111,7 +111,7 @@ class Search(Multirun):
 
     @cached_property
     def new(self) -> Sweep:
-        """A new record for the search, with placeholder names for its trials."""
+        """The search as it is recorded if it is new, with placeholder names for its trials."""
         names = trial_names(self.settings)
         name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
         return Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
