@@ -60,7 +60,8 @@ def by_us(typed: Sequence[str], multirun: bool, folder: str | None) -> None:
 
 def test_folder_that_cannot_be_resolved_is_named_with_its_key() -> None:
     command = read_command(["hydra.run.dir=${missing}"], False)
-    with pytest.raises(ConfigError, match=r"^hydra\.run\.dir: Interpolation key 'missing' not found; correct it$"):
+    fault = r"^hydra\.run\.dir: Interpolation key 'missing' not found; correct the interpolation$"
+    with pytest.raises(ConfigError, match=fault):
         JobLoop(command, compose_jobs(command)[0], Secrets())
 
 

@@ -139,7 +139,7 @@ def test_repeated_command_puts_a_lost_database_right(state: str, tracked: Path, 
         connection.execute("UPDATE sweeps SET key = ? WHERE id = ?", (key, sweep.id))
     said = ragsweep(folder, "run", "-m", *data, "top_k=1,2")
     assert "job " not in said
-    assert ("2 results missing from MLflow" if state == "FINISHED" else "2 of 2 configs are already done") in said
+    assert ("uploaded 2 results that" if state == "FINISHED" else "2 of 2 configs are already done") in said
     assert shown(folder) == {name: run for name, run in before.items() if "top_k=3" not in name}
 
 

@@ -15,7 +15,7 @@ CONFIG, FINALIST = "config", "finalist"
 """Kinds of jobs: to evaluate a config of a sweep, or to evaluate a finalist of a search on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Other kinds of work: a command on a sweep, the upload of a record, or opening and concluding sweeps with a key."""
+"""Other kinds of work: a command on a sweep, the upload of a record, or the opening or end of sweeps with one key."""
 
 
 def job_tag(kind: str, number: int) -> str:

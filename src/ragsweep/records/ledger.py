@@ -273,13 +273,13 @@ class Ledger:
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Return the records whose MLflow run id begins with ``run``, oldest first, without the status "retry"."""
+        """Return the records whose MLflow run id begins with ``run`` and whose status is not "retry", oldest first."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _found(self, condition: str, *values: Any) -> list[Record]:
-        """Return the records that meet ``condition`` (SQL) and do not have the status "retry", oldest first."""
+        """Return the records that meet ``condition`` (SQL) and whose status is not "retry", oldest first."""
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT id, sweep FROM records WHERE {condition}", values).fetchall()
             wanted = {number for number, _ in rows}

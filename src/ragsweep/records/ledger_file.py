@@ -127,7 +127,8 @@ class LedgerFile:
             except sqlite3.OperationalError as fault:
                 if is_last or fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the low byte is the primary code
                     raise
-                warn(f"waiting for another process that is writing to {self.path} ({seconds:g} s so far)")
+                limit = f"{seconds:g} s so far, at most {BUSY:g} s"
+                warn(f"waiting for another process that is writing to {self.path} ({limit})")
             else:
                 connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
                 return

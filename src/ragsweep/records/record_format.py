@@ -47,7 +47,7 @@ FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
-"""The columns of strings or booleans that depend on the config; all others belong to the golden set."""
+"""Columns that depend on the config; all other columns of strings or booleans belong to the golden set."""
 
 SHARED = frozenset({"evidence", "weight", FIELDS})
 """Columns that belong to the golden set although they contain neither strings nor booleans."""

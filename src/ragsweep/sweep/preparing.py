@@ -200,7 +200,7 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
             " store.path to a writable folder"
         )
     if len(names := objectives(experiments[0].config)) > 1:
-        raise ConfigError(f"{WHERE}: a race compares a single number, but objective has {len(names)} metrics; name one")
+        raise ConfigError(f"{WHERE}: a race compares one number, but objective has {len(names)} metrics; give it one")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
             f"{WHERE}: a race drops configs by the objective alone, so it could drop every config that meets"
@@ -249,7 +249,8 @@ def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
         stages = [*one.graph.latency, *(["query"] if one.graph.query else []), *(["generate"] if answered else [])]
         faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed, stages=stages)
     for name, fault in faults.items():
-        terminal.line("warning", f"the metric {name} fails on a trial question: {fault}; failed scores are NaN")
+        text = f"the metric {name} fails on a trial question: {fault}; correct it, or failed scores are NaN"
+        terminal.line("warning", text)
 
 
 def check_keys(nodes: Sequence[Node]) -> None:

@@ -203,7 +203,7 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
         if context.tracker.identity:
             contents = RecordedContents(ledger, context.session.page_texts, context.tracker.tables)
             if sent := mlflow_sync.sync_sweep(ledger, context.tracker, sweep, contents):
-                context.terminal.line("sync", f"{counted(len(sent), 'result')} missing from MLflow, now restored")
+                context.terminal.line("sync", f"uploaded {counted(len(sent), 'result')} that MLflow lacked")
         sweep = ledger.sweep(sweep.id)  # the upload may have changed its parent run
         ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     _show_summary(context, sweep, summary, values)

@@ -77,7 +77,7 @@ def expand(
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
-    """Check the cases and return (number, case) for each; if ``cases`` is None, return one empty case without number.
+    """Check the cases and return (number, case) for each; if ``cases`` is None, return one empty case without a number.
 
     Raises HydraException unless ``cases`` is None or a non-empty list of non-empty lists of overrides.
     """

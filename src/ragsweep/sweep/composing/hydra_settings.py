@@ -239,7 +239,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     is_file = key in ("filename", "baseFilename")
     if is_file and not (_is_inside(Path(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(
-            f"{where}: must be in the run's folder and end with {LOG_FILE}, got {value!r}; give"
+            f"{where}: must be in the run's folder and end with {LOG_FILE}, got {value!r}; write"
             " ${hydra.runtime.output_dir}/NAME.log"
         )
     if ".." in f".{name}.":  # logging sets the attributes under the key "."

@@ -66,7 +66,7 @@ def find_run(path: str, run: str) -> RecordedRun:
     if len(runs) == 1:
         return runs[0]
     if runs:
-        raise InputError(f'{len(runs)} runs begin with "{run}"; use a longer prefix')
+        raise InputError(f'the ids of {len(runs)} runs begin with "{run}"; use a longer prefix')
     if _matching_sweeps(ledger, target):
         raise InputError(f'"{run}" is a sweep; name one of its configs, such as "{run}#1" for the first')
     why = "its config failed; run it again" if records else f"list the runs: ragsweep list --path {shlex.quote(path)}"
@@ -144,7 +144,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
         return exact[0]
     sweeps = _matching_sweeps(ledger, name)
     if len({sweep.key for sweep in sweeps}) > 1:
-        raise InputError(f'{len(sweeps)} sweeps begin with "{typed}"; use a longer prefix')
+        raise InputError(f'the ids of {len(sweeps)} sweeps begin with "{typed}"; use a longer prefix')
     if not sweeps:
         why, folder = "", shlex.quote(path)
         with suppress(InputError):

@@ -186,7 +186,7 @@ class Collector:
 
 
 def _job_return(value: JobValue | Exception, spent: Mapping[str, float] = {}) -> JobReturn:
-    """Return Hydra's result of a job; if ``value`` is an exception, it gets the attribute ``cost``: ``spent``."""
+    """Return Hydra's result of a job; if ``value`` is an exception, store ``spent`` in its attribute ``cost``."""
     result = JobReturn()
     if isinstance(value, Exception) and spent:
         value.cost = dict(spent)  # type: ignore[attr-defined]

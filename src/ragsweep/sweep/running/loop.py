@@ -65,7 +65,7 @@ class JobLoop:
             with as_hydra_config(config):
                 self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
         except OmegaConfBaseException as fault:
-            raise ConfigError(f"{self._folder_key}: {str(fault).splitlines()[0]}; correct it") from None
+            raise ConfigError(f"{self._folder_key}: {str(fault).splitlines()[0]}; correct the interpolation") from None
 
     def write_multirun(self) -> None:
         """Write the config of the multirun to the sweep's folder."""

@@ -24,10 +24,10 @@ NAMES_TAG = "ragsweep.names"
 
 
 class RunContents(Protocol):
-    """The content of the tracker's runs, derived from the records of a ledger."""
+    """The interface that derives the content of runs in the tracker from records (see parent_run.RecordedContents)."""
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
-        """Return the content of a sweep's parent run, and the status of the sweep."""
+        """Return the content of a sweep's parent run, and the status of the sweep: FINISHED or FAILED."""
 
     def of_config(self, result: Result) -> TrackedContent:
         """Return the content of the run of a single config in the tracker."""

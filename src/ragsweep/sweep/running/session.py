@@ -163,7 +163,7 @@ class Session:
         return self._datasets[key]
 
     def _load(self, node: Any, unanswerable: object) -> Dataset:
-        """Load the dataset that ``node`` configures, and give its unanswerable questions the share ``unanswerable``."""
+        """Load the dataset of ``node``; ``unanswerable`` is the share of unanswerable questions (None: as they are)."""
         built = checked_part(self.builder, {"dataset": node}, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = read_dataset(built.value)

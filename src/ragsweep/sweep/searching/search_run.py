@@ -169,7 +169,7 @@ class Search(Multirun):
         done = self.ledger.jobs(sweep.id, *DONE)
         progress = f"{len(done)} of {len(names)} trials are already done"
         if len(done) > len(names):
-            progress = f"the search already has {len(done)} trials; nothing remains to do"
+            progress = f"the search already has {len(done)} trials; nothing remains to do for this n_trials"
         names = max(names, trial_names({}, max(done, default=0) + 1), key=len)
         self.ledger.set_jobs(sweep.id, names)
         return replace(sweep, jobs=((),) * len(names), names=names), progress
