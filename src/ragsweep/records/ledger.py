@@ -49,7 +49,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.db"
         self._file = LedgerFile(self.path)
-        self.is_writable = self._file.is_writable  # otherwise, the file is opened read-only
+        self.is_writable = self._file.is_writable  # if false, the file is opened read-only
         self.claims = Claims(self._file)
         self.names = Names(self._file)
 
@@ -67,7 +67,7 @@ class Ledger:
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
     def next_id(self, key: str) -> str:
-        """Return the id of the next round of ``key``."""
+        """Return the id that the next round of the sweep with this key will have."""
         last = self.latest(key)
         return f"{key}-{int(last.id.rpartition('-')[2]) + 1 if last else 0}"
 

@@ -169,7 +169,7 @@ class LedgerFile:
             yield local.connection
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
             is_sound = isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError)
-            is_lacking = getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR  # a table or a column
+            is_lacking = getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR  # missing table, column
             if is_sound and not is_lacking and UNREADABLE not in str(fault):
                 raise
             raise damaged(self.path, f"the file is damaged ({' '.join(str(fault).split())})") from None

@@ -85,7 +85,7 @@ def _run(command: Command) -> CommandOutcome:
     notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
     if not command.searching and any(root(line) == "finalists" for line in command.overrides):
         notes.append("finalists has no effect without a search; add -m hydra/sweeper=optuna")
-    _ = context.ledger  # fails before any computation if it cannot be opened
+    _ = context.ledger  # opens the ledger, so that a fault is raised before any computation
     for label, text in [*prepared.facts, *(("note", note) for note in notes)]:
         terminal.line(label, text)
     if risk := context.tracker.risk():

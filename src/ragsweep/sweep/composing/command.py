@@ -51,7 +51,7 @@ class Command:
     jobs: tuple[tuple[str, ...], ...] = ()
     config_dir: str | None = None
     launcher: str = ""  # the option of hydra/launcher
-    batch: int | None = None  # jobs per launch
+    batch: int | None = None  # maximum number of jobs per launch; None: no limit
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     race: Mapping[str, Any] | None = None  # the rule that drops configs early
     cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # one per job, except an added baseline
@@ -194,7 +194,7 @@ def _quoted(line: str) -> str:
 def _shared(lines: Sequence[str]) -> list[str]:
     """Return the overrides that set a single value and whose keys exist in every job.
 
-    Overrides of keys in a swept group are omitted. So are, in a sweep, overrides of metrics: an llm adds metrics.
+    Keys of a swept group are omitted. In a sweep, keys of metrics are also omitted, because an llm adds metrics.
     """
     parsed = [parse(line) for line in lines]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())

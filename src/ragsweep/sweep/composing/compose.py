@@ -116,7 +116,7 @@ class Composer:
             return None
         if (isinstance(value, str) and ("$" in value or value == MISSING)) or override.is_hydra_override():
             return None
-        if key == "sweeps" or self.is_group(key, lines):  # ``sweeps`` is a group, but not in these folders
+        if key == "sweeps" or self.is_group(key, lines):  # ``sweeps`` is a group in another folder
             return None
         return key, value
 

@@ -131,7 +131,7 @@ def _explain_key(
         return NO_CALLBACKS
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
     template = _chosen([one for one in overrides if one != line], composer, _file(text).removesuffix(": "))
-    line = line.removesuffix("=null") if line.startswith("~") else line  # an expansion adds it
+    line = line.removesuffix("=null") if line.startswith("~") else line  # added by Hydra's expansion
     keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
     if "=" in line and text.startswith("Could not override") and not name.startswith("hydra/"):
         if "/" in name and (config_folder() / name).is_dir():
@@ -228,7 +228,7 @@ def _dotted(tree: Mapping[str, Any], prefix: str) -> Iterator[str]:
 def compose(
     composer: Composer, overrides: Sequence[str], jobs: Sequence[Sequence[str]] = (), searching: bool = False
 ) -> JobConfig:
-    """Compose a config; raises ConfigError with the message of `explain`, which documents ``jobs``, ``searching``."""
+    """Compose a config; raises ConfigError with the text of `explain`, which documents ``jobs`` and ``searching``."""
     try:
         return composer.compose(overrides)
     except (HydraException, OmegaConfBaseException) as fault:

@@ -80,7 +80,7 @@ def _check_keys(events: Iterator[Any], path: Path) -> Iterator[Any]:
 
 def _check_events(events: Iterator[Any], path: Path) -> None:
     sizes: dict[str, int] = {}  # anchor -> number of its values, with aliases expanded
-    opened: list[tuple[str | None, int]] = []  # anchor, and the preceding count
+    opened: list[tuple[str | None, int]] = []  # anchor, and the count before the collection
     count = repeated = 0
     for event in events:
         place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"

@@ -306,8 +306,8 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
     """Return the full key and the value at ``key`` in ``tree``; None for an unknown key.
 
-    If a string is reached before the last part of the key, return the path and value of this string, which may be an
-    interpolation of the node that contains the key.
+    If a string is reached before the last part of ``key``, return the full key and the value of this string, which may
+    interpolate the node that contains ``key``.
     """
     where, node = "", tree
     for part in filter(None, key.split(".")):

@@ -76,7 +76,7 @@ def children(tree: Mapping[str, Any] | list[Any], where: str) -> Iterator[tuple[
 
 
 def with_values(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of ``tree`` with ``changes`` (dotted key -> value, under existing parents); share other nodes."""
+    """Return a copy of ``tree`` with ``changes`` (dotted key -> value, existing parents); other nodes are shared."""
     copied: dict[str, Any] = dict(tree)
     for key, value in changes.items():
         *above, last = key.split(".")
@@ -140,7 +140,7 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
             if not isinstance(value, Mapping):
                 found[name] = spell_value(value)
             elif isinstance(child := node[key], Mapping):
-                walk(child, value, f"{name}.")  # otherwise it interpolates another key, which has the parameters
+                walk(child, value, f"{name}.")  # else ``child`` interpolates a part with its own key
 
     walk(written, values, "")
     return {name: str(mask(value, name)) for name, value in found.items()}

@@ -149,7 +149,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
         why, folder = "", shlex.quote(path)
         with suppress(InputError):
             find_run(path, typed)
-            shown = shlex.quote(typed) if " " in typed else typed  # it would also quote SWEEP#1
+            shown = shlex.quote(typed) if " " in typed else typed  # `quote` would also quote SWEEP#1
             why = f"it is the run of one config: ragsweep show {shown} --path {folder}; "
         raise InputError(f'{path}: no sweep "{typed}"; {why}list the sweeps: ragsweep list --path {folder}')
     return sweeps[-1]  # the latest round of the sweep
@@ -199,6 +199,6 @@ def find_baseline(
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None, None
     same = next((one for one in results if one.run.signature == found.result.run.signature), None)
-    own = without_number(found.result.name).removeprefix(f"{declared}: ")  # for a run started with name=
+    own = without_number(found.result.name).removeprefix(f"{declared}: ")  # the prefix of a run that has a name
     baseline = same or found.result.renamed(f"{declared} {own}")
     return baseline, baseline.name

@@ -116,7 +116,7 @@ def _finalists(
 
 
 def _missing(ledger: Ledger, identifier: str | None, records: Sequence[Record], missed: Sequence[Failure]) -> int:
-    """Return the number of a sweep's configs without a record or failure; 0 for a search, which may end early."""
+    """Return how many of a sweep's configs are in neither ``records`` nor ``missed``; 0 for a search."""
     planned = [len(sweep.jobs) for sweep in ledger.sweeps() if sweep.id == identifier and any(sweep.jobs)]
     return max(sum(planned) - len(records) - len(missed), 0)
 

@@ -127,9 +127,9 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 
 
 def _join_cluster(launcher: DictConfig) -> None:
-    """Connect to the Ray cluster that a Ray launcher's settings or RAY_ADDRESS name; do nothing if there is none.
+    """For a Ray launcher, connect to the Ray cluster that its settings or RAY_ADDRESS name, if any.
 
-    Otherwise, Hydra's Ray launcher would start a new cluster. Raises ConfigError if the named cluster is unreachable.
+    Otherwise, Hydra's launcher would start a new cluster. Raises ConfigError if the named cluster is unreachable.
     """
     if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return
@@ -171,9 +171,9 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 
 
 def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
-    """Call the body of a sweep with our loop or Hydra's launcher; return the body's result (see jobs.Launcher).
+    """Call ``body`` with our loop if jobs run in this process, else with Hydra's launcher (see jobs.Launcher).
 
-    An exception that the body raises under Hydra's launcher is raised again here.
+    Return the body's result. An exception that the body raises under Hydra's launcher is raised again here.
     """
     assert context.sweep
     if not body or not command.in_process:

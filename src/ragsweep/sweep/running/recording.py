@@ -101,7 +101,7 @@ class OutcomeWriter:
         return result, self._write(result)
 
     def keep(self, result: Result, artifacts: Artifacts) -> None:
-        """Record, track and show a result of a sweep."""
+        """Record the result of a job in a sweep, log it to the tracker, and print it."""
         result, record = self.record(result)
         self._track(record, result, mask_traces(artifacts, self.context.secrets))
         self.context.terminal.finished(result, *self._position, headline([result]))

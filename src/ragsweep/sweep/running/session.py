@@ -205,7 +205,7 @@ class Session:
         except RagsweepError:
             return None
         asked = set(zip(result.questions["question_id"], result.questions["question"], strict=True))
-        questions = {one.id: one for one in dataset.golden.questions if (one.id, one.text) in asked}  # not edited since
+        questions = {one.id: one for one in dataset.golden.questions if (one.id, one.text) in asked}  # unedited
 
         def read(name: str, context: Sequence[str]) -> Sequence[Mapping[str, str]]:
             if not (one := questions.get(name)):
@@ -217,7 +217,7 @@ class Session:
         return read
 
     def _apply_budget(self, plain: Mapping[str, Any]) -> Prices:
-        """Set the budget and the prices of later calls; return the prices. Raises ConfigError for an invalid limit."""
+        """Set the budget and prices of later service calls; return the prices. Raises ConfigError for a bad limit."""
         prices: Prices = self.builder.build(plain["prices"], "prices").value
         limits = plain["budget"] or {}
         for key in limits:

@@ -55,7 +55,7 @@ class SlurmQueue:
         self._next = 0.0
 
     def register_job(self, job_id: str) -> None:
-        """Add a job by its id, which ends with ``_`` and the job's index if it is in an array."""
+        """Add a job by its id; the id of a job in an array ends with ``_`` and the job's index."""
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:

@@ -221,8 +221,8 @@ def _dearest(
 ) -> dict[str, list[float]]:
     """Return stage -> the largest numbers of calls, tokens, money and rows that any config requires.
 
-    A number is NaN if it is unknown for any config. Known ``results`` are not counted. Stages with neither calls nor
-    rows are omitted. Stages whose calls cannot be estimated are added to ``not_estimated``.
+    A number is NaN if it is unknown for any config. Results that are known to ``results`` are not counted. Stages with
+    neither calls nor rows are omitted. Stages whose calls cannot be estimated are added to ``not_estimated``.
     """
     found: dict[str, NDArray[np.float64]] = {}
     for one in experiments:

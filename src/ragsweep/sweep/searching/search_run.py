@@ -67,7 +67,7 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     own = [line for line in _own_overrides(command) if not line.startswith("name=")]
     own += (sampled := [line for line in command.overrides if line.lstrip("+").startswith(_SAMPLER)])
-    if isinstance(sampler := settings.get("sampler"), Mapping):  # settings in the file of a sweep
+    if isinstance(sampler := settings.get("sampler"), Mapping):  # such as settings in a named sweep
         file = f"hydra/sweeper/sampler/{sampler.get('name')}.yaml"
         usual = ConfigStore.instance().load(file).node if is_own(settings) else {}
         typed = [line.partition("=")[0].rpartition(".")[2] for line in sampled]
@@ -276,7 +276,7 @@ class Search(Multirun):
         return ending
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
-        """Evaluate the finalists without a holdout result; a failure is recorded and does not stop the others."""
+        """Evaluate the finalists that have no holdout result yet; record a failure and continue with the others."""
         if not (chosen := self.choose(sweep)):
             return
         jobs = tuple(
