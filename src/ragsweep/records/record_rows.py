@@ -44,7 +44,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of a job, with the id of its MLflow run (``run``), or None without a run.
+    """The outcome of a job; ``run`` is the id of the job's MLflow run, or None.
 
     If ``tracked`` is false, the run is incomplete or belongs to an earlier attempt at the job.
     """

@@ -181,7 +181,7 @@ class JobConfig:
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The chosen option of each group."""
+        """The chosen option of each config group: group -> option."""
         choices: Mapping[str, str] = self.template.hydra["runtime"]["choices"]
         return choices
 
