@@ -192,6 +192,26 @@ def test_a_latency_is_compared_with_that_of_the_named_config_and_a_busy_machine_
     assert said.count("it has a latency of") == 1 + (rival_ms < 300)
 
 
+@pytest.mark.parametrize(("ms", "mentioned"), [(60.0, False), (80.0, False), (93.0, True), (40.0, False), (2.0, True)])
+def test_a_choice_that_is_slower_by_less_than_the_machine_varies_is_stated_as_uncertain(
+    ms: float, mentioned: bool
+) -> None:
+    """A difference in the choice's favour, or a small one, is mentioned only if it is beyond the variation."""
+    work = {"work_mean_ms": 1.0, "work_p95_ms": 1.0, "work_quiet_ms": 1.0}
+    rival, choice = (
+        changed(
+            one_metric(name, scores, latency_p95_ms=p95 / 2),  # the summary is a quantile, not the mean of the column
+            measured={"latency_p95_ms": {"value": p95, "low": p95, "high": p95}},
+            latency={"retrieve": {"mean_ms": p95 / 2, "p95_ms": p95, **work}},
+        )
+        for name, scores, p95 in (("a", BASE, 60.0), ("b", BETTER, ms))
+    )
+    said = sentence(decide(rival, choice))
+    assert ("it has a latency of" in said) == mentioned
+    uncertain = "a latency of 93 ms at p95 instead of 60 (x 1.6, not certain: the speed of the machine varies)."
+    assert (uncertain in said) == (ms == 93)
+
+
 def test_a_baseline_is_not_kept_for_want_of_a_cheaper_config_where_it_is_the_cheaper() -> None:
     results = [one_metric("a", BASE, context_tokens=100.0), one_metric("b", BASE + 0.002, context_tokens=900.0)]
     said = sentence(decide(*results, baseline="a"))

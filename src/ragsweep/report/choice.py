@@ -14,7 +14,7 @@ from ragsweep.stats.choice import Against, within_limits
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
-from ragsweep.stats.latencies import BUSY, slowness
+from ragsweep.stats.latencies import BUSY, LEAST_MS, slowness
 from ragsweep.stats.verdict import LIKELY, THE_SAME
 
 WORDS = {
@@ -224,7 +224,8 @@ def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
 def _costs(verdict: SweepComparison, row: int, other: int, who: str) -> Iterator[Statement]:
     """Yield a statement on the costs in which the choice and ``other``, called ``who``, differ notably.
 
-    A difference is notable if it is significant and the factor is at least `NOTABLE`.
+    A difference is notable if it is significant and the factor is at least `NOTABLE`. A choice that is slower by this
+    factor is mentioned even if the difference is within the variation of the machine, which is then stated.
     """
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
@@ -232,9 +233,11 @@ def _costs(verdict: SweepComparison, row: int, other: int, who: str) -> Iterator
             continue
         ratio = float(values[row] / values[other])
         apart = verdict.costs.saves(cost, row, other) or verdict.costs.saves(cost, other, row)
-        if apart and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
+        is_slower = cost.startswith("latency") and values[row] - values[other] >= LEAST_MS
+        if (apart or is_slower) and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
             ratios[cost] = ratio
             by = _while_busy(verdict, cost, row, other).removeprefix(", ") or factor(ratio)
+            by += "" if apart else ", not certain: the speed of the machine varies"
             texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({by})")
     if texts:
         yield Statement("", f"Against the {who}, it has {', '.join(texts)}.", ratios)
