@@ -136,10 +136,17 @@ def test_a_truncated_output_of_a_system_is_unreadable_like_that_of_a_model(
 
 def test_a_system_that_returns_no_contexts_has_answers_but_no_scores_of_retrieval(folder: Path) -> None:
     (folder / "animals.py").write_text("def ask(question):\n    return 'It purrs.'\n")
-    _, shown = run(folder, *ANIMALS, "~metrics.semantic_similarity", "chunker=none")
+    made, answered = "_target_: ragsweep.parts.metrics", "exact: {metric: ${metrics.exact_match}"
+    found = "found: {metric: ${metrics.context_recall}"
+    total = f"{{{made}.WeightedSum, name: total, terms: {{{answered}, weight: 1}}, {found}, weight: 1}}}}}}"
+    solved = f"{{{made}.TaskSuccess, name: solved, criteria: {{{answered}, at_least: 1}}, {found}, at_least: 1}}}}}}"
+    of_sum = f"{{{made}.WeightedSum, name: of_sum, terms: {{all: {{metric: ${{metrics.total}}, weight: 1}}}}}}"
+    composites = f"+metrics.total={total}", f"+metrics.solved={solved}", f"+metrics.of_sum={of_sum}"
+    _, shown = run(folder, *ANIMALS, "~metrics.semantic_similarity", "chunker=none", *composites)
     record = recorded(folder)
-    recall = record.summaries.metrics["context_recall"]
-    assert (math.isnan(recall.value), recall.reasons["no contexts returned"], recall.coverage) == (True, 2, 1)
+    for name in ("context_recall", "total", "solved", "of_sum"):
+        recall = record.summaries.metrics[name]
+        assert (math.isnan(recall.value), recall.reasons["no contexts returned"], recall.coverage) == (True, 2, 1)
     assert record.summaries.metrics["context_tokens"].n_scored == 0
     assert record.questions["exact_match"][0] == 1
     assert "returned no contexts for 4 questions" in " ".join(shown.split())

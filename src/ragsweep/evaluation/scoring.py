@@ -124,10 +124,10 @@ class Failures(NamedTuple):
 
         Scores that are missing because the metric does not apply keep their reason. A metric of answers never applies
         to a system that only searches, even if a search failed. If the latency of a probed question is missing, the
-        reason is the upstream failure or, if there is none, the failure of the answer. A metric of rankings has no
-        value if ``contextless`` is above 0.
+        reason is the upstream failure or, if there is none, the failure of the answer. A metric of rankings, and a
+        weighted sum or task success that includes one, has no value if ``contextless`` is above 0.
         """
-        if self.contextless and metric.needs and {*metric.needs} <= OF_RANKINGS | {"passages"}:
+        if self.contextless and _reads_only_contexts(metric):
             why = np.where(self.upstream != "", self.upstream, NO_CONTEXTS)
             reasons = np.where(np.isin(scores.reasons, list(INAPPLICABLE)), scores.reasons, why)
             return score_where(np.zeros(len(reasons), dtype=bool), scores.values, reasons)
@@ -141,6 +141,12 @@ class Failures(NamedTuple):
         why = np.where((self.upstream == "") & untimed, self.answer, self.upstream)
         lost = (why != "") & (untimed | applies)
         return Scores(np.where(lost, np.nan, scores.values), np.where(lost, why, scores.reasons))
+
+
+def _reads_only_contexts(metric: Metric) -> bool:
+    """Return whether a metric, or one of the ``parts`` from which it is computed, is scored on rankings alone."""
+    is_of_rankings = bool(metric.needs) and {*metric.needs} <= OF_RANKINGS | {"passages"}
+    return is_of_rankings or any(map(_reads_only_contexts, getattr(metric, "parts", ())))
 
 
 def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, table: QuestionTable) -> Failures:

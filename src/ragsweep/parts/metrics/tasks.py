@@ -83,7 +83,7 @@ class WeightedSum:
     Raises ConfigError if the bounds or a term are invalid, or if there is no term.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
     quantile = None
 
     def __init__(
@@ -106,7 +106,8 @@ class WeightedSum:
         self.terms = {
             key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()
         }
-        self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
+        self.parts = [metric for metric, _ in self.terms.values()]
+        self.needs = tuple(dict.fromkeys(need for metric in self.parts for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per case; NaN and the reason of the first term without a score, if any.
@@ -139,7 +140,7 @@ class TaskSuccess(Proportion):
     Raises ConfigError if a criterion is invalid, or if there are no criteria.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
 
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name
@@ -158,7 +159,8 @@ class TaskSuccess(Proportion):
             if self.criteria[key][1] > self.criteria[key][2]:
                 fact = f"at_least {one['at_least']} exceeds at_most {one['at_most']}"
                 raise ConfigError(f"criteria.{key}: {fact}, so no score can meet both")
-        self.needs = tuple(dict.fromkeys(need for metric, *_ in self.criteria.values() for need in metric.needs))
+        self.parts = [metric for metric, *_ in self.criteria.values()]
+        self.needs = tuple(dict.fromkeys(need for metric in self.parts for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
