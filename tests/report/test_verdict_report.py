@@ -12,7 +12,7 @@ from ragsweep.core.escaping import markdown_text
 from ragsweep.report.artifacts import artifacts, numbers
 from ragsweep.report.document import texts
 from ragsweep.report.page import charts
-from ragsweep.report.sweep_document import conclusion_statements
+from ragsweep.report.sweep_document import conclusion_statements, remedies
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.verdict import change, detectable, limits, size
 from ragsweep.stats.compare_configs import compare_configs
@@ -124,6 +124,16 @@ def test_a_warning_names_its_configs_unless_all_have_it() -> None:
     conclusion = conclude(compare_configs(results, baseline="=a"))
     printed = [one.text for one in conclusion_statements(SweepReport("k", results, (), conclusion)).items]
     assert printed[-3:] == ["All fail.", "=a, d: two fail.", "d: one fails."]
+
+
+@pytest.mark.parametrize(("tried", "advised"), [("490", True), ("480", False)])
+def test_a_value_that_the_sweep_has_compared_is_not_advised(tried: str, advised: bool) -> None:
+    warning = "9 of 90 chunks are longer; try chunker.size=480 instead of 800"
+    long = changed(one_metric("#1 size=800", noisy(0.4)), warnings=(warning,), parameters={"chunker.size": "800"})
+    other = changed(one_metric(f"#2 size={tried}", noisy(0.3)), warnings=(), parameters={"chunker.size": tried})
+    (fix,) = remedies([long, other]).items
+    kept = "#1 size=800: 9 of 90 chunks are longer; chunker.size=480 is among the compared configs."
+    assert fix.text == (f"#1 size=800: {warning}." if advised else kept)
 
 
 def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:

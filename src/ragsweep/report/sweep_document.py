@@ -1,5 +1,6 @@
 """The documents of a sweep and of a single config, with the blocks that they share."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from ragsweep.core.errors import ConfigError
@@ -138,11 +139,19 @@ def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Sta
     for one in results:
         for warning in dict.fromkeys(one.run.warnings):
             warnings.setdefault(warning, []).append(one)
-    texts += [_sentence(warning, having, len(results)) for warning, having in warnings.items()]
+    texts += [_sentence(_without_tried(warning, results), having, len(results)) for warning, having in warnings.items()]
     shown = [name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")]
     if shown and (busy := busy_sentence(results, shown[0])):
         texts.append(f"{busy}; rerun=true measures it again.")
     return paragraphs("FIX", (Statement("", text) for text in texts))
+
+
+def _without_tried(warning: str, results: Sequence[Result]) -> str:
+    """Return a warning without its advice to try a value if one of the results has this value."""
+    tried = re.fullmatch(r"(.*; )try (\S+)=(\S+) instead of \S+", warning)
+    if tried and any(one.run.parameters.get(tried[2]) == tried[3] for one in results):
+        return f"{tried[1]}{tried[2]}={tried[3]} is among the compared configs"
+    return warning
 
 
 def _sentence(warning: str, having: Sequence[Result], of: int) -> str:
