@@ -99,6 +99,20 @@ def test_a_name_that_was_typed_with_the_sweep_is_listed_once(path: str, capsys: 
     assert "  demo, prod (#2): top_k  " in output(capsys, list_runs, "--path", path)
 
 
+def test_a_name_that_was_given_to_another_is_no_longer_listed(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = Ledger(Path(path))
+    jobs = (("top_k=3",), ("top_k=5",))
+    rounds = [
+        ledger.open_sweep(key, Sweep("", "name=demo top_k=3,5", start * 8, jobs, ("top_k=3", "top_k=5")))
+        for key, start in (("key", "beef"), ("other", "cafe"))
+    ]
+    ledger.names.give("demo", rounds[1].id)
+    ledger.write(None, 0, scored({"ndcg": drawn(0.5)}, name="demo: top_k=4", config={"name": "demo"}))
+    listed = output(capsys, list_runs, "--path", path).splitlines()
+    assert [line[:8] for line in listed if "demo: " in line] == ["cafecafe"]
+    assert any("  top_k=4  " in line for line in listed)
+
+
 def test_a_long_name_leaves_the_list_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"prompt={'a_word_' * 30} bm25"
     record_sweep(tmp_path, PARENT, *(scored({"ndcg": drawn(mean)}, name=f"{name} k={mean}") for mean in (0.3, 0.6)))

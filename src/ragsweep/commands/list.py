@@ -1,6 +1,7 @@
 """``ragsweep list``: the sweeps and single runs of a ledger, or all configs of one sweep."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
@@ -105,8 +106,8 @@ def _named(names: Mapping[str, str], target: str, title: str) -> str:
     """Return a title, preceded by the names of its run, or of its sweep and configs: ``demo, baseline (#3): top_k``."""
     places = [(name, one.partition("#")) for name, one in names.items()]
     own = [f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target]
-    typed = title.partition(": ")[0]  # the name of a sweep with ``name=`` is part of its title
-    return f"{', '.join(own)}: {title.removeprefix(f'{typed}: ') if typed in own else title}" if own else title
+    title = re.sub(r"^[^\W\d_][\w.-]*: ", "", title)  # the name typed as ``name=``, which may be another's now
+    return f"{', '.join(own)}: {title}" if own else title
 
 
 def _first_value(result: Result) -> str:
