@@ -10,7 +10,9 @@ import pytest
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.parts.datasets.own_format import Jsonl
 from ragsweep_golden.sets.files import (
+    SetState,
     changelog_path,
+    compare,
     describe_changes,
     describe_version,
     read_changes,
@@ -66,6 +68,43 @@ def test_each_change_is_a_line_with_counts_and_what_changes_nothing_is_none(path
     assert newest.startswith("version 3: ")
     assert newest.endswith("golden add, Ann: 2 removed, 1 changed")
     assert before.startswith("version 2: ")
+
+
+DEFAULTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"category": "", "answerable": True, "needs_retrieval": True, "evidence": [{"document": "d", "grade": 1}]}),
+    ({}, {"history": [], "reference": "", "keywords": [], "labels": {}, "content": {}, "notes": ""}),
+    ({"answerable": False, "evidence": []}, {"answerable": False, "category": "unanswerable", "evidence": None}),
+    (
+        {"needs_retrieval": False, "evidence": []},
+        {"needs_retrieval": False, "category": "conversational", "evidence": []},
+    ),
+]
+
+
+@pytest.mark.parametrize(("omitted", "stated"), DEFAULTS)
+def test_a_stated_default_is_no_change_and_every_other_value_is(
+    path: Path, omitted: dict[str, Any], stated: dict[str, Any]
+) -> None:
+    def read(*entries: dict[str, Any]) -> SetState:
+        write_rows(path, entries)
+        return read_state(path, Faults())
+
+    before, after = read(ENTRIES[0] | omitted), read(ENTRIES[0] | stated)
+    assert before.digest == after.digest
+    assert not any(compare(before.entries, after.entries)["counts"].values())
+    other = read(ENTRIES[0] | stated | {"category": "other", "evidence": [{"document": "d", "grade": 0}]})
+    (changed,) = compare(before.entries, other.entries)["changed"]
+    assert sorted(changed["fields"]) == ["category", "evidence"]
+
+
+def test_a_blank_category_is_not_the_default_of_an_unanswerable_question(path: Path) -> None:
+    one = {"id": "q", "question": "Why?", "answerable": False}
+    write_rows(path, [one])
+    before = read_state(path, Faults())
+    write_rows(path, [one | {"category": ""}])
+    after = read_state(path, Faults())
+    is_changed = bool(compare(before.entries, after.entries)["counts"]["changed"])
+    assert is_changed == (before.digest != after.digest)
 
 
 def test_the_digest_is_that_of_the_set_in_a_sweep(path: Path) -> None:

@@ -67,7 +67,6 @@ def read_question(row: Row) -> Question:
         fact = f'is answerable, but has the unanswerable_type "{unanswerable_type}"'
         row.fault(f'{fact}; remove it, or set "answerable" to false')
     text = row.given_text("question")
-    usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars()
     for group, fields in GROUPS.items():
         labels |= {name: label for name in fields if group in row and (label := row.row(group).text(name))}
@@ -79,7 +78,7 @@ def read_question(row: Row) -> Question:
     return Question(
         id=row.identifier("id"),
         text=text,
-        category=group_name(row.text("category", usual_category if text.strip() else BLANK)),
+        category=group_name(row.text("category", default_category(text, answerable, needs_retrieval))),
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
@@ -95,6 +94,12 @@ def read_question(row: Row) -> Question:
         weight=read_weight(row),
         where=row.where,
     )
+
+
+def default_category(text: str, answerable: bool, needs_retrieval: bool) -> str:
+    """Return the category of a question that states none; ``text`` is the question."""
+    usual = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
+    return usual if text.strip() else BLANK
 
 
 def group_name(text: str) -> str:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.locks import replace_file
 from ragsweep.core.types import GoldenSet
+from ragsweep.golden.golden_format import default_category
 from ragsweep.golden.reading import read_rows
 from ragsweep.report.tables import to_json
-from ragsweep_golden.sets.entries import GROUPS, Entry, is_rejected, read_entries
+from ragsweep_golden.sets.entries import GROUPS, Entry, is_filled, is_rejected, read_entries
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -208,16 +209,20 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
 
 
 def fields(one: Entry, other: Entry) -> list[str]:
-    """Return the names of the fields in which two entries differ, except the id; a null field equals a missing one."""
+    """Return the names of the fields in which two entries differ, except the id; a default equals a missing field."""
     first, second = _flat(one), _flat(other)
     return [name for name in {**first, **second} if first.get(name) != second.get(name)]
 
 
 def _flat(entry: Entry) -> dict[str, Any]:
-    values = {name: given for name, given in entry.items() if name != "id" and name not in GROUPS}
+    """Return the filled fields of an entry except the id, with the defaults that an evaluation would use."""
+    flags = {name: entry.get(name, True) for name in ("answerable", "needs_retrieval")}
+    values = {**flags, "category": default_category(entry["question"], **flags)}
+    values |= {name: given for name, given in entry.items() if name != "id" and name not in GROUPS}
     for group in GROUPS:
         values |= {f"{group}.{name}": given for name, given in (entry.get(group) or {}).items()}
-    return {name: given for name, given in values.items() if given is not None}
+    values["evidence"] = [{"grade": 1, **label} for label in entry.get("evidence") or ()]
+    return {name: given for name, given in values.items() if is_filled(given)}
 
 
 def _named(entry: Entry) -> dict[str, Any]:
