@@ -24,8 +24,9 @@ from ragsweep.sweep.concluding.summarise import best_of, summarise_sweep
 MOST = 20
 HEADER = ["id", "when", "what", ">configs", ">questions", "best mean", "status"]
 
-_ABOUT = """List sweeps and single runs, most recent last. The commands compare, gate, ablate, show and report accept
-these ids, numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the best first."""
+_ABOUT = """List sweeps and single runs, most recent last. The commands compare, gate, ablate and show accept these ids,
+numbers (SWEEP#3) and names; report accepts those of sweeps. With SWEEP, list all its configs in one table, the best
+first."""
 
 
 def list(arguments: Sequence[str]) -> int:
