@@ -120,6 +120,28 @@ def test_key_that_all_swept_options_have_may_be_set_though_the_default_option_la
     assert len({one["base_url"] for one in configs}) == 2
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["llm=openai,ollama", "llm.extra={top_p: 0.5}"],
+        ["llm=openai,ollama", "llm.extra={top_p: 0.5},{top_p: 0.5,seed: 1}"],
+        ['hydra.sweeper.params={llm: "openai,ollama", llm.extra: "{top_p: 0.5}"}'],
+        ["llm=openai,ollama", 'hydra.sweeper.params={llm.extra: "{top_p: 0.5}"}'],
+        ['hydra.sweeper.cases=[["llm=openai", "llm.extra={top_p: 0.5}"],["llm=ollama", "llm.extra={top_p: 0.5}"]]'],
+    ],
+)
+def test_a_mapping_of_an_option_that_the_same_sweep_chooses_may_have_new_keys(typed: list[str]) -> None:
+    jobs = compose_jobs(read([*typed, "llm.model=m"], multirun=True))
+    chosen = [job.config.written["llm"] for job in jobs]
+    assert {one["extra"]["top_p"] for one in chosen} == {0.5}
+    assert len({one["base_url"] for one in chosen}) == 2
+
+
+def test_a_mapping_is_refused_only_for_an_option_without_it_and_the_case_is_named() -> None:
+    cases = 'hydra.sweeper.cases=[["llm=openai", "llm.extra={top_p: 1}"],["llm=extractive", "llm.extra={top_p: 1}"]]'
+    assert refusal([cases, "llm.model=m"], multirun=True).startswith("hydra.sweeper.cases[1]: ")
+
+
 def test_a_misspelt_deletion_in_a_sweep_is_quoted_as_typed() -> None:
     assert refusal(["llm=none,extractive", "~metrics.ndgc"], multirun=True).startswith(
         '~metrics.ndgc: no key "metrics.'

@@ -31,7 +31,7 @@ from ragsweep.sweep.composing.composition_errors import (
 )
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
-from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.search_settings import check_conditions, is_own, searches
 from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settings
 from ragsweep.sweep.composing.trees import parse, value_at
@@ -126,7 +126,7 @@ def read_command(
     overrides = [*(sweepers := _sweepers(overrides, composer)), *_open_mappings(overrides, composer, sweepers)]
     check_readable(overrides)
     swept = [line for line in overrides if parse(line).is_sweep_override()]
-    base = compose(composer, _shared(overrides))
+    base = _compose_shared(overrides, composer)
     config = base.template.changed(base.changes)
     mode = OmegaConf.select(config, "hydra.mode")
     with one_sentence():
@@ -158,6 +158,7 @@ def read_command(
         once = target.endswith(".GridSweeper")
         options = composer.options(overrides)
         cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
+    cases = [_open_case(case, composer, command.fixed) for case in cases]
     return replace(command, jobs=tuple(case.overrides for case in cases), cases=tuple(cases))
 
 
@@ -202,20 +203,44 @@ def _shared(lines: Sequence[str]) -> list[str]:
     return [line for line, one in pairs if not (one.is_sweep_override() or one.key_or_group.startswith(brought))]
 
 
-def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[str]) -> list[str]:
-    """Prefix overrides of a part's flat mapping with ``++``, which permits new keys: ``++llm.extra={seed: 1}``."""
+def _compose_shared(lines: Sequence[str], composer: Composer) -> JobConfig:
+    """Compose the settings that all jobs share.
+
+    If this fails, omit keys with dots: the sweep's ``params`` or ``cases`` may choose the options that have them.
+    """
+    try:
+        return compose(composer, _shared(lines))
+    except ConfigError:  # `compose_jobs` raises it again unless every job can be composed
+        return compose(composer, [line for line in _shared(lines) if not re.match(r"\+*(?!hydra\b)\w+\.", line)])
+
+
+def _open_mappings(
+    lines: Sequence[str], composer: Composer, sweepers: Sequence[str], new_keys: bool = False
+) -> list[str]:
+    """Prefix overrides of a part's flat mapping with ``++``, which permits new keys: ``++llm.extra={seed: 1}``.
+
+    If ``new_keys``, only overrides that set new keys are changed. The overrides ``sweepers`` precede ``lines``.
+    """
     opened = list(lines)
     mappings = [line for line in lines if re.match(r"\w+(\.\w+)+=\{", line) and not parse(line).is_hydra_override()]
     if not mappings:
         return opened
-    others = [line for line in _shared(lines) if line not in mappings]
-    written = compose(composer, [*sweepers, *others]).template.written
+    written = _compose_shared([*sweepers, *(line for line in lines if line not in mappings)], composer).template.written
     for line in mappings:
         with suppress(KeyError, TypeError):
+            value: Any = parse(line).value()
             node = value_at(written, parse(line).key_or_group)
-            if isinstance(node, Mapping) and not any(isinstance(one, Mapping) for one in node.values()):
+            is_flat = isinstance(node, Mapping) and not any(isinstance(one, Mapping) for one in node.values())
+            if is_flat and not (new_keys and {*map(str, value)} <= {*node}):
                 opened[lines.index(line)] = f"++{line}"
     return opened
+
+
+def _open_case(case: JobCase, composer: Composer, fixed: Sequence[str]) -> JobCase:
+    """Open the mappings of options that the job itself chooses; see `_open_mappings`."""
+    with suppress(ConfigError):  # `compose_jobs` raises the error again, and names the case
+        case = case._replace(overrides=tuple(_open_mappings(case.overrides, composer, fixed, new_keys=True)))
+    return case
 
 
 def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
