@@ -23,6 +23,7 @@ from ragsweep.core.results import PARTIAL, Artifacts, Failure, TargetResult
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
+from ragsweep.parts.tracking.runs import EXPERIMENT_KIND
 from support import free_port
 from support.results import RANKED, a_result, summary
 from support.servers.tracking_server import client, content, files
@@ -329,6 +330,16 @@ def test_a_moved_database_is_reported_with_its_old_folder(tmp_path: Path, caplog
         record(Mlflow(f"sqlite:///{folder / 'mlflow.db'}"))
         reported = [one for one in caplog.messages if f"still has its files in {old / 'mlruns'}, not in" in one]
         assert len(reported) == messages
+
+
+def test_the_artifact_root_of_a_server_is_not_taken_for_the_old_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The database of a server is used without the server."""
+    uri, root = f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path / "root" / "mlruns"
+    MlflowClient(uri).create_experiment("ragsweep", (root / "1").as_uri(), dict([EXPERIMENT_KIND]))
+    record(Mlflow(uri))
+    assert not [one for one in caplog.messages if "was moved" in one]
 
 
 @pytest.mark.nightly

@@ -169,8 +169,9 @@ class Connection:
                 f'{mask_uri(self.uri)}: the experiment "{name}" was deleted; restore it with `{place} experiments '
                 f"restore -x {experiment.experiment_id}`, or choose another with tracking.experiment or --experiment"
             )
-        folder = local_folder(str(experiment.artifact_location))
-        if beside and folder and runs.EXPERIMENT_KIND[0] in experiment.tags and folder.resolve() != beside.resolve():
+        folder, is_ours = local_folder(str(experiment.artifact_location)), runs.EXPERIMENT_KIND[0] in experiment.tags
+        # The folder of an experiment that a server created is a numbered subfolder of the server's artifact root.
+        if is_ours and beside and folder and folder.name == beside.name and folder.resolve() != beside.resolve():
             _log.warning(
                 'MLflow\'s database was moved: the experiment "%s" still has its files in %s, not in %s;'
                 " move the database back, or start another experiment with tracking.experiment=NAME",
