@@ -101,7 +101,7 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
         "--critical needs --mini": ["aaaa", "--critical", str(golden)],
         "--golden needs --mini": ["aaaa", "--golden", str(golden)],
         "above 0 and below 1, got 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
-        "--mini needs at least 8 distinct configs, got 3": ["feed", *mini, "--golden", str(golden)],
+        "--mini needs at least 8 configs with different scores, got 3": ["feed", *mini, "--golden", str(golden)],
     }
     refuse(items, cases, "--path", str(folder))
     record_sweep(folder, "dddd" * 8, scored({"latency_ms": [5.0] * 40}))

@@ -90,7 +90,7 @@ def test_a_setting_that_means_nothing_is_missing_or_has_another_form_is_an_error
     [
         ("# @package _global_\nchunker.size: 300\n", "chunker.size: a key in a file must not contain dots; nest it"),
         ("chunker: {size: 300}\n", 'experiment: its keys have no effect; begin the file with the line "# @package _g'),
-        ("# @package _global_\nretriever: bm25\n", '; choose an option by "override /retriever: bm25" in the defaults'),
+        ("# @package _global_\nretriever: bm25\n", '; write "override /retriever: bm25" in the defaults'),
     ],
 )
 def test_a_file_whose_keys_would_have_no_effect_is_refused(cwd: Path, text: str, fault: str) -> None:

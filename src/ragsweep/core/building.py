@@ -46,7 +46,7 @@ class Builder:
     def _build(self, node: Any, where: str) -> BuiltPart:
         if not isinstance(node, Mapping) or "_target_" not in node:
             is_option = isinstance(node, str) and "." not in where
-            way = f'; choose an option by "override /{where}: {node}" in the defaults of the file' if is_option else ""
+            way = f'; write "override /{where}: {node}" in the defaults of the file that sets it' if is_option else ""
             raise ConfigError(f"{where}: must be a part (a mapping with _target_), got {node!r}{way}")
         made = find_class(str(node["_target_"]), where)
         arguments = {str(key): value for key, value in node.items() if key != "_target_"}

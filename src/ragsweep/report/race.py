@@ -101,7 +101,7 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def _savable(result: Result) -> StageUsage:
-    """Return a result's usage by stage, without an external system, which answers all questions in any case."""
+    """Return the usage that a race can save, by stage; an external system answers all questions in the first rung."""
     external = result.run.parameters.get("system", "pipeline") != "pipeline"
     return {stage: usage for stage, usage in result.summaries.usage.items() if not (external and stage == "generate")}
 

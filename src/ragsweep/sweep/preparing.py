@@ -229,8 +229,8 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
         )
     if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:
         raise InputError(
-            f"baseline={declared}: its result lacks the objective {' and '.join(lacking)}; declare the baseline by"
-            " overrides, so that this sweep evaluates it"
+            f"baseline={declared}: its result lacks {' and '.join(lacking)}, which this sweep compares; declare the"
+            " baseline by overrides, so that this sweep evaluates it"
         )
     run = found.result.run
     now = (replace(run, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)

@@ -120,7 +120,8 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
 def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -> ItemReport:
     if report.items is None:
         raise InputError(
-            f"golden items: --mini needs at least {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"
+            f"golden items: --mini needs at least {FEWEST} configs with different scores, got {len(report.scores)};"
+            " name more sweeps"
         )
     size = max(round(options.share * len(report.texts)), 1)
     ids = result.questions["question_id"]

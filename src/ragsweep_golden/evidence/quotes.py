@@ -32,8 +32,8 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
     The anchor is the shortest quote that occurs exactly once in the text; its start is then None. The quote has at
     least FEWEST_WORDS words, or all words of a shorter text. The quote is part of the evidence or, if the evidence has
-    fewer words, contains the evidence. A word that ``start`` or ``end`` cuts counts as evidence. If no quote occurs
-    exactly once, the anchor is the whole evidence, and its start is returned.
+    fewer words, contains the evidence and has at most _MOST_WORDS words. A word that ``start`` or ``end`` cuts counts
+    as evidence. If no such quote occurs exactly once, the anchor is the whole evidence, and its start is returned.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])

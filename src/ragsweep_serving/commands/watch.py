@@ -131,6 +131,6 @@ def look(registry: ModelRegistry, version: ModelVersion, since: float, options: 
     drifts, measures = compared.drifts(0.05 / options.looks), compared.measures()
     for one in options.thresholds:
         if one.name not in measures:
-            raise ConfigError(f'--{one.kind}: these traces have no measure "{one.name}"{nearest(one.name, measures)}')
+            raise ConfigError(f'--{one.kind}: these traces have no number "{one.name}"{nearest(one.name, measures)}')
     thresholds = [one.decide(measures[one.name]) for one in options.thresholds]
     return Watch(version, since, requests, reference, drifts, compared.lacks(), measures, thresholds, changes, skipped)

@@ -78,9 +78,9 @@ class Differences:
 class AllPairs(NamedTuple):
     """The simultaneous comparison of all pairs of configs.
 
-    ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors that are treated as
-    known (see ``as_student``). ``may_be_best`` flags the configs that no other config is shown to beat; the
-    best config is among them with a confidence equal to the level of the quantile.
+    ``largest`` is the quantile, at the level of the comparison, of the largest resampled deviation of any pair, in
+    standard errors; ``as_student`` corrects it for the estimation of these errors. ``may_be_best`` flags the configs
+    that no other config is shown to beat; with a confidence of this level, the best config is among them.
     """
 
     largest: float

@@ -42,7 +42,7 @@ class Job:
 
     @property
     def lines(self) -> list[str]:
-        """The overrides for Hydra's launchers and files, including, in a race, the end of the rung."""
+        """The overrides for launchers and the job's files; in a race, they include the size of the rung."""
         return [*self.overrides, *([] if self.rung is None else [f"{RUNG}={self.rung}"])]
 
     @property
