@@ -44,9 +44,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     """
     if conditions.unreachable:
         if results is None:
-            raise InputError(
-                "--unreachable: needs the ledger next to the store, which does not exist; use --older-than or --stage"
-            )
+            raise InputError("--unreachable: there is no ledger next to the store; use --older-than or --stage")
         used = {user for item in contents.entries for user in item.users}
         if (results.names or results.running is None) and not used & results.names.keys():
             raise InputError(
