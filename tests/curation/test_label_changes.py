@@ -124,6 +124,13 @@ def test_few_words_in_a_document_that_other_labels_name_are_another_passage() ->
     assert verify(gone, new) == [(MOVED, Evidence("yew", "evergreen"))]  # a new name, as far as is known
 
 
+def test_an_edited_passage_is_not_moved_to_a_document_that_repeats_its_earlier_words() -> None:
+    label = Evidence("returns", "be confirmed within 59 days.")
+    text = "A webhook must be confirmed within 59 days."
+    new = corpus(returns="A return must be confirmed within 64 days.", api=text)
+    assert verify(label, new) == [(EDITED, None)]
+
+
 def test_an_edited_passage_is_found_in_the_renamed_document() -> None:
     new = corpus(yew=OTHER, b=TEXT.replace("beside", "near"))
     (change,) = verify_labels([Question("q", "?", evidence=(GROWS,))], new, corpus(trees=TEXT)).changes

@@ -128,9 +128,9 @@ class _Verifier:
         """Return the change of a label located only by its anchor, with a repair if the anchor occurs exactly once.
 
         ``here`` lists the anchor's places in the label's document. Other documents are searched only if ``here`` is
-        empty. An anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. A label with such
-        an anchor is not repaired if the anchor also occurs in another document, or only in another document that a
-        label names.
+        empty, and the label is not moved there if its own document has a similar passage. An anchor of fewer than
+        FEWEST_WORDS words may occur in another passage by chance. A label with such an anchor is not repaired if the
+        anchor also occurs in another document, or only in another document that a label names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -141,8 +141,9 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange(MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # a document named by a label is not new
-            lost = self._lost(label, anchor, anchor)
+        lost = self._lost(label, anchor, anchor)
+        is_chance = is_short and places[0].document in self.named  # a document named by a label is not new
+        if not here and (is_chance or (lost.kind == EDITED and label.document in self.corpora.new.position)):
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
 
