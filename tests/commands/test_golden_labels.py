@@ -78,20 +78,20 @@ def test_verify_takes_sets_of_other_readers_and_their_corpus_as_the_old_one(plac
 def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = read_rows(place / "golden.jsonl")
     changed = before[0] | {"notes": None, "category": "height", "audit": {"status": "gold", "reviews": []}}
-    after = [changed, before[1] | {"id": "yew"}, {"id": "q3", "question": "Why?"}]
+    after = [changed, before[1] | {"id": "yew"}, {"id": "q3", "question": "Why\nnot?"}]
     write_rows(place / "after.jsonl", after)
     found = printed_json(capsys, golden, "diff", "golden.jsonl", "after.jsonl")
     sets = [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")]
     assert sets == [("golden.jsonl", None, None), ("after.jsonl", None, None)]
     assert found == {
         "counts": {"added": 1, "removed": 0, "renamed": 1, "changed": 1},
-        "added": [{"id": "q3", "question": "Why?"}],
+        "added": [{"id": "q3", "question": "Why\nnot?"}],
         "removed": [],
         "renamed": [{"id": "q2", "new": "yew", "question": "Is the yew evergreen?", "fields": []}],
         "changed": [{"id": "q1", "question": before[0]["question"], "fields": ["notes", "audit.reviews", "category"]}],
     }
     assert golden(["diff", "after.jsonl", "golden.jsonl"]) == 0
-    assert 'removed   "q3" · Why?' in capsys.readouterr().out
+    assert 'removed   "q3" · Why not?' in capsys.readouterr().out
 
 
 def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

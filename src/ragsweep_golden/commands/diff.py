@@ -38,4 +38,4 @@ def _questions(found: dict[str, Any]) -> Iterator[Statement]:
         for one in found[kind]:
             to = f' is now "{one["new"]}"' if kind == "renamed" else ""
             differing = f": {', '.join(one['fields'])}" if one.get("fields") else ""
-            yield Statement(kind, f'"{one["id"]}"{to}{differing} · {one["question"]}', one)
+            yield Statement(kind, f'"{one["id"]}"{to}{differing} · {" ".join(one["question"].split())}', one)
