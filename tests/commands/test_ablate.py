@@ -31,7 +31,7 @@ from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from support import output, printed_json
 from support.commands import RUN, composed, printed, read, write_dataset
-from support.results import changed, drawn, record, refuse, scored
+from support.results import changed, changed_table, drawn, record, refuse, scored
 
 pytestmark = pytest.mark.slow
 
@@ -355,6 +355,15 @@ def test_changes_of_an_amount_are_ratios() -> None:
     half = [one / 2 for one in base]
     changed = [scored({"latency_ms": column}, parameters={"a": a}) for a, column in (("1", base), ("2", half))]
     assert changes(changes_document(changed, None))[0][2] == "x 0.50 [0.50, 0.50]"
+
+
+def test_the_weights_are_those_of_the_compared_questions() -> None:
+    scores = [math.nan, *[0.5] * 39]
+    weights = {"weight": [5.0, 3.0, *[1.0] * 38]}
+    made = [scored({"ndcg": scores}, parameters={"a": a}) for a in "12"]
+    configs = [changed(one, questions=changed_table(one, weights)) for one in made]
+    (statement,) = changes_document(configs, None).statements
+    assert "on 39 questions, weighted: 39 questions count as 36 (" in statement.text  # (3 + 38)^2 / (9 + 38)
 
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_part_that_no_config_uses_is_no_factor() -> None:
 def test_equal_settings_that_computed_something_else_are_a_factor() -> None:
     one, other = (changed(config(embedder__dtype="auto"), addresses={"ranking": name}) for name in ("a", "b"))
     (factor,) = factors(one, other)
-    assert str(factor) == "computed with one dtype, model or library version -> another"
+    assert str(factor) == "computed with one dtype, model, code or library version -> another"
     assert factors(one, changed(other, addresses={"ranking": "a"})) == ()
     assert factors(one, changed(other, addresses={})) == ()  # a record from before addresses were kept
     retyped = changed(other, parameters={**other.run.parameters, "embedder.dtype": "float32"})

@@ -257,7 +257,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     found, compared = compare_amounts(matrix, 0, unit), transform_amounts(matrix, unit)
     beliefs, margin = posterior(compared), find_tolerance(results[0].run.config, "margin", matrix, unit)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
-    weighted = f", {note}" if (note := weighted_note(results[0])) else ""
+    weighted = f", {note}" if (note := weighted_note(results[0], matrix.questions)) else ""
     text = (
         f"{name} is {mean}; with one change each, on {counted(len(matrix.questions), 'question')}{weighted}"
         f" ({counted(len(results) - 1, 'change')}, simultaneous intervals):"

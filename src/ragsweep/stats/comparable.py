@@ -45,7 +45,7 @@ class Factor:
         return f"{self.name} {self.before or '-'} -> {self.after or '-'}"
 
 
-COMPUTED = Factor("computed with", "one dtype, model or library version", "another")
+COMPUTED = Factor("computed with", "one dtype, model, code or library version", "another")
 """The factor between configs whose rankings have equal settings and corpora but different addresses."""
 
 
@@ -79,7 +79,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 def computed_otherwise(one: Run, other: Run) -> bool:
     """Return whether two runs' rankings have different addresses although settings and corpus are the same.
 
-    The cause is a different dtype, model file or library version. Return False if either ranking has no address.
+    The cause is a different dtype, model file, code or library version. Return False if either ranking has no address.
     """
     addresses = [run.addresses.get("ranking", "") for run in (one, other)]
     same = not any(name.partition(".")[0] in RANKED_BY for name in differing_parameters(one, other))
