@@ -118,6 +118,13 @@ def test_name_that_mlflow_rejects_is_an_error(name: str) -> None:
         checked_metrics([metric], {}, cast(Dataset, None))
 
 
+@pytest.mark.parametrize("bounds", [(0.0, math.inf), (-math.inf, None), (math.nan, 1.0)])
+def test_bound_of_a_metric_that_is_not_finite_is_an_error(bounds: tuple[float | None, float | None]) -> None:
+    metric = cast(BuiltPart, SimpleNamespace(value=SimpleNamespace(name="words", bounds=bounds)))
+    with pytest.raises(ConfigError, match=r'^metrics: "words" has the bounds .*; use None for a side without a bound$'):
+        checked_metrics([metric], {}, cast(Dataset, None))
+
+
 @pytest.mark.parametrize("names", [("k3y_of_a_user",), ("recall", "by_k3y_of_a_user", "ndcg")])
 def test_secret_in_the_name_of_any_metric_is_an_error(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_API_KEY", "k3y_of_a_user")

@@ -1,5 +1,6 @@
 """Contract tests for a metric; to apply them, write ``class TestMine(MetricContract): metric = Mine(...)``."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -105,6 +106,7 @@ class MetricContract(Contract):
         assert set(self.metric.needs) <= NEEDS, f"needs may contain only {', '.join(sorted(NEEDS))}"
         assert isinstance(self.metric.unit, str)
         assert self.metric.higher_is_better in (True, False, None)
+        assert all(bound is None or math.isfinite(bound) for bound in (lowest, highest)), "use None for no bound"
         assert lowest is None or highest is None or lowest < highest
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 

@@ -1,5 +1,7 @@
 """Every metric keeps the contract that users' metrics keep, too."""
 
+import math
+
 import pytest
 
 from ragsweep.core.types import Metric
@@ -23,6 +25,17 @@ class TestMetrics(MetricContract):
     @pytest.fixture(autouse=True, params=METRICS, ids=lambda metric: metric.name)
     def _each(self, request: pytest.FixtureRequest) -> None:
         self.metric: Metric = request.param
+
+
+class Words(metrics.EmptyRate):
+    bounds = (0.0, math.inf)
+
+
+def test_a_metric_with_an_infinite_bound_breaks_the_contract() -> None:
+    contract = MetricContract()
+    contract.metric = Words()
+    with pytest.raises(AssertionError, match="use None"):
+        contract.test_attributes_are_complete()
 
 
 class OfEvidence(metrics.EmptyRate):
