@@ -198,6 +198,14 @@ def test_limit_or_price_that_is_none_is_refused(line: str, message: str, server:
         evaluate(stored_session(tmp_path), *overrides(server, tmp_path, line))
 
 
+def test_prompts_of_about_the_same_size_are_not_taken_for_cut(server: LlmServer, tmp_path: Path) -> None:
+    corpus = [{"id": str(n), "text": "tree " * 1100 + name} for n, name in enumerate(("oak", "maple", "chestnut"))]
+    golden = [{"id": one["id"], "question": f"where is the {one['text'][5500:]}", "reference": "a"} for one in corpus]
+    data = [*write_dataset(tmp_path, golden, corpus), "llm=openai", *server.overrides("llm"), "chunker=none", "top_k=1"]
+    result = evaluate(stored_session(tmp_path), *data, "depth=3", "metrics=answers", "headline=[answer_tokens_in]")
+    assert not [warning for warning in result.run.warnings if "the service read exactly" in warning]
+
+
 def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmServer, tmp_path: Path) -> None:
     corpus = [{"id": str(n), "text": f"{name} " * (1100 + 10 * n)} for n, name in enumerate(("oak", "elm", "yew"))]
     golden = [{"id": one["id"], "question": f"where is the {one['text'][:3]}", "reference": "here"} for one in corpus]

@@ -27,6 +27,8 @@ SMALLEST_WINDOW = 1024
 """Minimum length, in tokens, of prompts that count as cut by a service; shorter prompts are often equally long."""
 FEWEST_EQUAL = 3
 """Minimum number of prompts of the greatest length for which a warning is given."""
+EQUAL_SIZES = 0.04
+"""Greatest difference in characters, per token of the prompt, of texts that may have equally many tokens."""
 
 
 def result_warnings(
@@ -63,7 +65,7 @@ def result_warnings(
     answers = [one for view in views if view.answers for one in view.answers.answers]
     yield from _answer_warnings(experiment, answers)
     if not experiment.graph.located:
-        yield from _cut_warnings(views[0])
+        yield from _cut_warnings(views[0], experiment)
     if lost:
         listed = ", ".join(f"{name} ({some.sum()})" for name, some in lost.items())
         failed = {one.failed for one in answers}
@@ -120,21 +122,29 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
         )
 
 
-def _cut_warnings(view: EvaluationView) -> Iterator[str]:
+def _cut_warnings(view: EvaluationView, experiment: Experiment) -> Iterator[str]:
     """Yield a warning for the llm and for each judged metric if its longest prompts all have the same length.
 
     Ollama, for example, cuts a prompt to its context length without an error and reports the tokens that remain.
-    Prompts whose contexts also have the same length, such as a whole small corpus, are no evidence of a cut.
+    Prompts whose texts also have about the same length, such as a whole small corpus, are no evidence of a cut.
     """
-    contexts = [sum(len(one.text) for one in some) for some in view.answers.passages] if view.answers else []
-    sizes = [size or len(question.text) for size, question in zip(contexts, view.questions, strict=False)]
-    asked: dict[str, Sequence[Answer | Judgement]] = {"the llm": view.answers.answers if view.answers else ()}
-    for name, replies in {**asked, **view.judgements}.items():
+    answers, passages = (view.answers.answers, view.answers.passages) if view.answers else ((), ())
+    lengths = {  # in characters, one per question
+        "question": [len(question.text) for question in view.questions],
+        "answer": [len(answer.text) for answer in answers] or [0] * len(view.questions),
+        "contexts": [sum(len(one.text) for one in some) for some in passages]
+        or (4 * view.context_tokens.sum(1)).tolist(),
+        "reference": [len(next(iter(question.expected), "")) for question in view.questions],
+    }
+    uses = {metric.name: getattr(metric, "uses", tuple(lengths)) for metric in experiment.metrics}
+    asked: dict[str, Sequence[Answer | Judgement]] = {"the llm": answers, **view.judgements}
+    for name, replies in asked.items():
         usages = [reply.usage for reply in replies]
         read = [one.tokens_in if one.calls == 1 and not one.estimated else 0 for one in usages]
         longest = max(read, default=0)
         equal = [n for n, tokens in enumerate(read) if tokens == longest]
-        differ = not sizes or len({sizes[n] for n in equal}) > 1
+        sizes = [sum(lengths[text][n] for text in uses.get(name, ("question", "contexts"))) for n in equal]
+        differ = max(sizes, default=0) - min(sizes, default=0) > longest * EQUAL_SIZES
         if longest >= SMALLEST_WINDOW and len(equal) >= FEWEST_EQUAL and differ:
             yield (
                 f"the service read exactly {longest:,} tokens of each of the {len(equal)} longest prompts of"
