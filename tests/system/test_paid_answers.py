@@ -11,7 +11,7 @@ from llm_server import LlmServer, LoggedRequest
 from llm_server.faults import Response
 from llm_server.requests import default_answer
 from ragsweep.core import missing
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.results import COMPLETE, PARTIAL, Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.answers import answer_lines
@@ -153,6 +153,15 @@ def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp
         for limit in (1, 100)
     }
     assert len(server.log) == 8  # the second config of each seed finds the first answer in the store
+
+
+def test_failed_run_states_its_cost(server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = server.respond
+    server.respond = lambda logged: answer(logged) if len(server.log) < 3 else Response(401, b"no")
+    typed = overrides(server, tmp_path, "tracking=none", "llm.concurrency=1", f"store.path={tmp_path}/s")
+    with pytest.raises(RagsweepError, match="401"):
+        sweeping.run(read(typed, multirun=False))
+    assert "\nspent     3 calls · " in capsys.readouterr().out
 
 
 def test_plan_of_a_resumed_sweep_leaves_out_the_calls_of_its_finished_configs(

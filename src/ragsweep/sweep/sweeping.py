@@ -146,8 +146,10 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
     writer = OutcomeWriter(context, job.number)
-    result, artifacts = attempt(context, job, writer.keep_failure)
-    terminal.spent(context.session.services.meter)
+    try:
+        result, artifacts = attempt(context, job, writer.keep_failure)
+    finally:  # an interrupted or failed run has its cost, too
+        terminal.spent(context.session.services.meter)
     result, record = writer.record(result)
     if name := result.run.config.get("name"):
         ledger.names.give(name, f"record {record}", result.run.signature)
