@@ -112,6 +112,15 @@ def test_mean_reaches_a_bound_where_its_whole_interval_does() -> None:
     assert reaches(dataclasses.replace(scores, higher_is_better=False), 0.7).decision == "pass"
 
 
+def test_amounts_pass_whatever_their_unit() -> None:
+    """Costs in EUR may all be below 1, but are not bounded by 1, as the same costs in cents show."""
+    costs = np.random.default_rng(5).uniform(0.1, 0.12, 40)
+    for factor in (1, 100):
+        amounts = matrix([factor * costs, factor * costs * 0.76], higher_is_better=False)
+        found = gate(dataclasses.replace(amounts, unit="money"), 0.05, relative=True)
+        assert (found.decision, found.low / factor) == ("pass", pytest.approx(0.0314, abs=0.001))
+
+
 def test_a_constant_loss_of_the_margin_is_within_it() -> None:
     base = np.arange(40) / 10
     assert gate(matrix([base, base - 0.1]), 0.1).decision == "pass"

@@ -52,6 +52,7 @@ class Matrix:
     asked: int = 0
     weights: Doubles | None = None  # (questions,)
     declined: Flags | None = None  # (configs, questions); None if there are none
+    unit: str = ""
 
     @property
     def declines(self) -> tuple[int, ...]:
@@ -189,6 +190,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
         int(known.any(axis=0).sum()),
         weights,
         declined[:, both] if declined.any() else None,
+        results[0].summaries.metrics[metric].unit,
     )
 
 

@@ -207,11 +207,11 @@ def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
     survive an additional cluster that loses everything. With enough observed losses, the studentised bootstrap gives
-    the bound instead. The bound is infinite (no constraint) if the mean survives that cluster, or if some score is
-    outside 0 to 1.
+    the bound instead. The bound is infinite (no constraint) if the mean survives that cluster, if some score is
+    outside 0 to 1, or if the metric has a unit: amounts below 1, such as costs, are not bounded by 1.
     """
     scores, turned = matrix.scores, turn * slack
-    if scores.min() < 0 or scores.max() > 1:
+    if matrix.unit or scores.min() < 0 or scores.max() > 1:
         return math.inf, ""
     loss = largest_loss(scores[0], falls=(turn > 0) == matrix.higher_is_better) - turn * margin
     least = least_gain(turned, matrix.clusters, loss)
