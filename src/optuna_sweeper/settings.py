@@ -121,7 +121,7 @@ _KEYS = ("seconds", "patience", "by", "budget")
 
 @dataclass(frozen=True)
 class StopRule:
-    """The limits that end a search early; None means no limit."""
+    """The limits that end a search early; without ``seconds``, ``patience`` and ``budget``, there is no limit."""
 
     seconds: float | None = None  # since this process began to search; the running batch is completed
     patience: int | None = None  # evaluations in a row without an improvement

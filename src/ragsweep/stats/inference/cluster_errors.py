@@ -212,7 +212,7 @@ def _exceeds(model: _Model, value: float) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[Doubles, Doubles]:
-    """Return nodes and weights of an integral over u from 0 to infinity, by the substitution u = t / (1 - t).
+    """Return quadrature nodes and weights for u from 0 to infinity, by the substitution u = t / (1 - t).
 
     Fejér's first rule (Waldvogel, BIT 46, 2006) has a closed form. The eigenvalues for Gauss-Legendre nodes would take
     a third of a second to compute.

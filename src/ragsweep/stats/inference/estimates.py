@@ -132,12 +132,12 @@ class Slice:
 
     @property
     def better(self) -> Flags:
-        """The configs that are better than the baseline in this slice, after correction over all slices."""
+        """The configs better than the baseline in this slice, after correction over all configs and slices."""
         return self._sure(1.0) & ~self.exposed
 
     @property
     def worse(self) -> Flags:
-        """The configs that are worse than the baseline in this slice, after correction over all slices."""
+        """The configs worse than the baseline in this slice, after correction over all configs and slices."""
         return self.seems_worse & ~self.exposed
 
     @property

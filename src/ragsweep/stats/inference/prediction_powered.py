@@ -164,7 +164,7 @@ def _estimate(case: _Case, pseudo: float) -> _Estimate:
 
 
 def _interval_of_marks(case: _Case, level: float) -> tuple[float, float]:
-    """Return the interval from labels and pseudo-labels, within the bounds of a contrast of marks."""
+    """Return the interval from labels of 0 and 1 and pseudo-labels, cut to the range of possible contrasts."""
     quantile = NormalDist().inv_cdf(0.5 + level / 2)
     pseudo = quantile**2 / 2 * int(np.count_nonzero(case.part * case.signs))
     found = _estimate(case, pseudo)
