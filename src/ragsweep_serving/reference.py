@@ -135,7 +135,7 @@ def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str,
     """Return tokens, money, and milliseconds by step and in total; the total is NaN unless every step is timed.
 
     A step that a question did not take, such as writing a query without a history, has the time 0 in ``steps`` and NaN
-    in the result. ``is_whole`` is false for a config with a router, whose time is not measured; the total is then NaN.
+    in the result. ``is_whole`` is false for a config with a router, whose time is not measured; there is then no total.
     """
     times = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
     taken = {name: [ms or math.nan for ms in column] for name, column in times.items()}

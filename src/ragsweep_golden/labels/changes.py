@@ -40,7 +40,7 @@ class Verification(NamedTuple):
     """The number of labels, and the changes of the invalid labels, in question order.
 
     ``renumbered`` maps labels to labels with a new start. These labels are valid except for the start, which changes
-    when the text is re-encoded.
+    with the white space and the Unicode form of the text.
     """
 
     labels: int
@@ -97,7 +97,7 @@ class _Verifier:
     def examine(self, label: Evidence) -> LabelChange | None:
         """Return the change of a label; None if the label is valid.
 
-        The kind of the change is "" if the label needs only a new start, because the text was re-encoded.
+        The kind of the change is "" if the label needs only a new start (see ``Verification``).
         """
         text, before = text_of(self.corpora.new, label.document), text_of(self.corpora.old, label.document)
         if text is not None and (label.anchor is None or text == before):
@@ -236,7 +236,7 @@ def repair(
 ) -> None:
     """Repair entries in place: their labels, distractors, provenance and corpus digest.
 
-    The repair of a label is recorded in ``audit.reviews``, unless only the start changes (the text was re-encoded). The
+    The repair of a label is recorded in ``audit.reviews``, unless only its start changes (see ``Verification``). The
     corpus digest of an entry, if it has one, becomes the digest of ``corpus``, unless a person must still decide on one
     of the entry's labels.
     """

@@ -96,7 +96,10 @@ def occurrences(texts: Sequence[SearchableText], excluded: str, anchor: str) -> 
 
 
 def re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that begins at the label's start, counted in a different encoding; None if no span does."""
+    """Return the span that begins at the label's start, counted with other white space or in another Unicode form.
+
+    Return None if no span does. ``before`` is the document's text in the old corpus; None if it is unknown.
+    """
     if label.start is None:
         return None
     if before is not None:

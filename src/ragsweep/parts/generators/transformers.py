@@ -75,7 +75,7 @@ class Transformers(LocalModel):
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
-        """Answer all requests, ``batch`` at a time, with the seed of repetition ``replicate``, counted from 0.
+        """Answer all requests, at most ``batch`` at a time, with the seed of repetition ``replicate``, counted from 0.
 
         The ``seconds`` of an answer are the duration of its whole batch.
 

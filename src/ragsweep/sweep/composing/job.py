@@ -188,7 +188,7 @@ class JobConfig:
 
 @dataclass(frozen=True)
 class PlainConfig:
-    """The config of a job as plain values, composed by Hydra itself or read from a record."""
+    """The config of a job, composed by Hydra itself or read from a record; its fields are as in `JobConfig`."""
 
     values: dict[str, Any]
     written: dict[str, Any]
