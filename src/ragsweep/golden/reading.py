@@ -27,8 +27,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> Iterator[Row]:
     """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults.
 
-    The faults of single records are added to ``of_records``, by default ``faults``. If ``of_records`` is given, the
-    first line may be any text.
+    The faults of single records are added to ``of_records``, by default ``faults``. If ``of_records`` is given, text
+    that is not JSON is a fault of each line, not of the file.
     """
     of_records = of_records or faults
     if path.suffix.lower() == ".parquet":
@@ -302,7 +302,7 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Return the whole number in a field, or None if missing; a negative number is a fault but is returned."""
+        """Return a field's whole number, or None if it is missing; a negative number is returned, but is a fault."""
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')

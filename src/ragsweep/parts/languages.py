@@ -259,7 +259,7 @@ _PHRASES: Mapping[str, str] = {
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Map each language to pairs of a form and the words of a phrase of this form; the longest phrases come first."""
+    """Map each language to its phrases, longest first, as pairs: the form of question, and the words of the phrase."""
     found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for form, text in _PHRASES.items():
         for part in text.split(";"):

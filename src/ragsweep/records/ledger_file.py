@@ -53,7 +53,7 @@ UNREADABLE = "Could not decode"
 
 
 def damaged(path: Path, fact: str) -> InputError:
-    """Return the error for a damaged file, whose message states the path, the damage (``fact``) and a remedy."""
+    """Return an error whose message states the path of a damaged file, the damage (``fact``) and a remedy."""
     return InputError(
         f"{path}: {fact}; restore the file from a copy, or move it to another folder and repeat the runs (stored stages"
         " are reused)"

@@ -132,7 +132,7 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
 
 def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return how human labels correct a metric, in JSON types: each config's numbers as judged and as corrected."""
+    """Return the correction of a metric by labels, in JSON types: each config's numbers as judged and as corrected."""
     found = verdict.corrections[metric]
     matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
     ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))

@@ -21,7 +21,7 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """A call that failed permanently; other calls may succeed. ``usage`` contains the tokens that it used."""
+    """A call that failed, after retries if any; other calls may succeed. ``usage`` contains the tokens that it used."""
 
 
 class EndpointFailed(CallError):

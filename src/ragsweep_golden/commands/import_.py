@@ -70,7 +70,7 @@ def _check_new(path: Path, may_overwrite: object) -> None:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Import the set of a reader; for SQuAD, also write the documents, which no other file has, next to ``out``."""
+    """Import the set of a reader; for SQuAD, whose file contains the documents, also write these next to ``out``."""
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     show_notes(dataset.notes)
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
