@@ -33,7 +33,7 @@ class Reference:
 
     ``numbers`` contains ``results`` (the number of chunks in the context; NaN unless a search succeeded), ``unknown``
     (the share of a question's content words that the corpus lacks) and, where they were measured, ``abstained``,
-    ``failed``, ``tokens``, ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP`` and ``ms/STEP``.
+    ``failed``, ``tokens``, ``money``, ``ms/total`` and, for each step, ``top_score/STEP``, ``gap/STEP`` or ``ms/STEP``.
     """
 
     model: str

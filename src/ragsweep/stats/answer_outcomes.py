@@ -126,7 +126,7 @@ def coverage_curve(
     refused: Sequence[bool],
     weights: Sequence[float] | None = None,
 ) -> list[CoveragePoint]:
-    """Return the risk-coverage curve (El-Yaniv and Wiener, JMLR 11, 2010), from no answers to all answers.
+    """Return the risk-coverage curve (El-Yaniv and Wiener, JMLR 11, 2010), from no answers to all given answers.
 
     The answers that a generator refused to give are unknown, so the curve ends at the generator's own threshold.
     Questions with equal support are answered together: the first point has no answers, and each distinct support, in

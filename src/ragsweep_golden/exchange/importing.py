@@ -42,7 +42,7 @@ def import_file(
     ``name`` is the format, or "auto" to recognise it by the fields. ``columns`` maps a role in COLUMNS to a field, for
     the format "columns". Without a corpus, only texts with a document id become evidence. Raises InputError for an
     unknown format and for faults of the file; ConfigError for an unknown encoding, for the format "columns" without a
-    field for the question, and for ``columns`` with any other format.
+    field for the question, and for ``columns`` with any other format than "auto".
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'golden import: no format "{name}"{nearest(name, known)}')
