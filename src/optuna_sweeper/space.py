@@ -273,7 +273,7 @@ def read_condition(line: str, where: str, loader: ConfigLoader | None) -> Parent
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException if the parent of a condition is unknown or infinite, or if a value is unknown.
+    """Raise HydraException if a condition's parent is unknown or has infinitely many values, or if a value is unknown.
 
     Values are not checked if the parent is ``narrowed``, that is, fixed or given on the command line.
     """

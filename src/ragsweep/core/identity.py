@@ -63,7 +63,7 @@ class Spec:
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Return the spec without the named parameters, for a node whose inputs already depend on these parameters."""
+        """Return the spec without the named parameters, for a node that ignores them or whose inputs depend on them."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 

@@ -114,8 +114,8 @@ class Slice:
 
     Differences are in the metric's unit and direction. Intervals hold simultaneously for all configs and slices; their
     ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has the same
-    p-values, corrected over all configs and slices. For ``exposed`` configs, a loss too rare to have been observed
-    could reverse the result, so neither ``better`` nor ``worse`` is true.
+    p-values, corrected over all configs and slices. For ``exposed`` configs, a loss (of a worse config: a gain)
+    too rare to have been observed could reverse the result, so neither ``better`` nor ``worse`` is true.
     """
 
     label: str
