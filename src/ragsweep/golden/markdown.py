@@ -49,7 +49,7 @@ class Derived(NamedTuple):
 
 
 def derive(pieces: Iterable[Piece]) -> Derived:
-    """Return the text that consists of the pieces, without empty pieces; they must be in the order of the source."""
+    """Return the text that consists of ``pieces``, which must be in the order of the source; empty ones are omitted."""
     kept = [piece for piece in pieces if piece.text]
     begins = list(accumulate((len(piece.text) for piece in kept), initial=0))[: len(kept)]
     return Derived("".join(piece.text for piece in kept), begins, [(piece.start, piece.end) for piece in kept])

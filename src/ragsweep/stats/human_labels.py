@@ -159,7 +159,10 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the row of the config whose name is ``name`` or whose run id begins with it; None if no config matches."""
+    """Return the row of the config whose name is ``name`` or whose run id begins with it; None if no config matches.
+
+    Raises InputError if several configs match.
+    """
     if not name:
         return None
     # Within a sweep, a config is named by number and label ("#3 top_k=10"); either suffices.
