@@ -97,9 +97,9 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because
         [other programs](measurements.md#scale) were running on the machine.""",
         f"""By default, one process embeds a corpus and builds its index. `compute=ray` divides the embedding among
-        workers. {cluster["workers"]} one-core Ray workers were {cluster["speedup"]:.2f} times as fast as one; the
-        column for {WORKERS} workers assumes the same efficiency per worker.""",
-        "MB, GB and TB are decimal.",
+        workers; {cluster["workers"]} one-core workers were {cluster["speedup"]:.2f} times as fast as one. The column
+        for {WORKERS} workers assumes the same efficiency per worker.""",
+        "MB and GB are decimal.",
     ):
         yield _filled(point, "- ")
     yield ""
