@@ -94,8 +94,8 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         "**Bold** figures were measured; all others are extrapolated.",
         f"""Assumptions: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because
-        [other programs](measurements.md#scale) were running on the machine.""",
+        """Hours are processor time divided by the cores of a worker. Measured times per question are upper limits,
+        because [other programs](measurements.md#scale) were running.""",
         f"""By default, one process embeds a corpus and builds its index. `compute=ray` divides the embedding among
         workers; {cluster["workers"]} one-core workers were {cluster["speedup"]:.2f} times as fast as one. The column
         for {WORKERS} workers assumes the same efficiency per worker.""",
@@ -121,8 +121,7 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) per second on one core. The services' prices are the list
-        prices of {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) per second on one core. Service prices are list prices of {tariff["date"]}."""
     )
     yield ""
     yield (
@@ -179,9 +178,10 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield _filled(
         """For n chunks, disk space is assumed to be proportional to n, and times to the expressions in the table. The
         expressions hold for default parameters (ivf: one list per 39 chunks, up to 4,096). Memory is extrapolated along
-        the line through the smallest and the largest measurement. *Predicted / measured* lists two processor times for
+        the line through the smallest and largest measurement. *Predicted / measured* lists two processor times for
         the largest measured size: predicted from the next smaller size, and measured. The hours for pq and lancedb are
-        upper limits, because the extrapolation also scales the constant time of training on samples."""
+        upper limits, because the extrapolation also scales the constant time of training on samples. For pgvector,
+        times per question may be too low."""
     )
     yield ""
     yield "| index | build | predicted / measured s | question | predicted / measured ms |"
