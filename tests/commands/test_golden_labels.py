@@ -109,7 +109,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     lines = [line.split(maxsplit=1)[1] for line in output(capsys, golden, *words, status=1).splitlines()]
     faulty = [int(line.split(":")[1]) for line in lines[:-1]]
     assert faulty == sorted([*range(2, 33), 17, 17, 33])
-    assert 'the nearest passage, at 19: "measures 10 metres."' in lines[0]
+    assert 'the nearest passage, at 19, is "measures 10 metres."' in lines[0]
     assert {fact.split(": ", 1)[1][:30] for fact in lines if fact.startswith("golden.jsonl:17:")} == {
         'unknown key "querstion"; did y',
         '"content.answer_type" is 1, no',

@@ -192,7 +192,7 @@ def test_kill_loses_no_answer_that_was_paid_for(calls: int, lost: int, tmp_path:
 @pytest.mark.parametrize(
     ("numbers", "fault"),
     [
-        ([0], r"1 of 2 requests have no result; call done\(number, result\) for each"),
+        ([0], r"no result for 1 of 2 requests; call done\(number, result\) for each"),
         ([0, 0, 1], "done was called twice for request 0"),
         ([0, 1, 2], "done was called for request 2, but the requests are 0 to 1"),
     ],

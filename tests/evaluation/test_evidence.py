@@ -82,8 +82,8 @@ def test_all_labels_that_cannot_be_placed_are_named_at_once() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
     assert 'golden.jsonl:3: the label names the document "d7", which is not in the corpus; correct the label' in lines
-    assert 'question "q": the anchor "omega" does not occur in "d0"; quote it again' in lines
-    assert 'question "q": the anchor "beta" does not occur in "d0" at character 1; quote it again' in lines
+    assert 'question "q": the anchor "omega" does not occur in "d0"; quote the passage again' in lines
+    assert 'question "q": the anchor "beta" does not occur in "d0" at character 1; quote the passage again' in lines
 
 
 def test_chunker_that_loses_the_text_of_an_anchor_is_found_out() -> None:

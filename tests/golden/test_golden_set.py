@@ -52,7 +52,7 @@ def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> N
         "4 labels cannot be used; correct the data, or drop such labels with dataset.unknown=drop",
         'golden:twice: anchor "to be" occurs 2 times in document "d1", at 0, 13; quote more words or give "start"',
         'golden:unknown: document "d3" is not in the corpus',
-        'golden:gone: anchor "an answer" does not occur in document "d2"; quote it again',
+        'golden:gone: anchor "an answer" does not occur in document "d2"; quote the passage again',
         'golden:elsewhere: anchor "to be" does not begin at 5 in document "d1", but at 0, 13; correct the start',
     ]
 
@@ -60,8 +60,8 @@ def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> N
 def test_missing_anchor_is_refused_with_the_nearest_passage_of_its_document() -> None:
     astray = question("astray", Evidence("d2", "it was that **is the** reply"))
     assert refused(astray)[1] == (
-        'golden:astray: anchor "it was that **is the** reply" does not occur in document "d2"; quote it again; '
-        'the nearest passage, at 0: "that is the question"'
+        'golden:astray: anchor "it was that **is the** reply" does not occur in document "d2"; '
+        'the nearest passage, at 0, is "that is the question"; quote the passage again'
     )
 
 

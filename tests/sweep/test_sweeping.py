@@ -376,7 +376,7 @@ def test_a_finished_search_is_shown_again_with_another_baseline(
 def test_configs_that_compute_the_same_are_named(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A sweep of a prompt without an llm would only show equal scores."""
     run(*typed, "prompt=default,concise", "plan=true")
-    assert "note      1 of 2 configs (concise) repeat the results of an earlier config: " in capsys.readouterr().out
+    assert "note      1 of 2 configs (concise) repeats the results of an earlier config: " in capsys.readouterr().out
     for swept in (SWEEP, ["budget.calls=10,40,20"]):  # more calls may give more scores
         run(*typed, *swept, "plan=true")
         assert "note" not in capsys.readouterr().out

@@ -167,7 +167,7 @@ BAD = {
                                         "corpus.jsonl:2",
                                         'has no "_id"', ""),
     "misspelt header": Bad("csv", "corpus.csv", "id,txt\nd1,x\n", "corpus.csv:1", 'no column "text" in the header',
-                           'did you mean "txt"? known: id, txt; specify it with dataset.corpus_columns='),
+                           'did you mean "txt"? known: id, txt; name the column with dataset.corpus_columns='),
     "row too long": Bad("csv", "questions.csv", "id,question,document\nq1,What, then?,d1\n", "questions.csv:2",
                         "4 cells where the header has 3 columns", "quote a cell that contains a comma"),
     "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
@@ -201,7 +201,7 @@ BAD = {
                                      "contains a null character", "save the table as UTF-8 text"),
     "answer that is not there": Bad("squad", "dev.json", json.dumps(SQUAD).replace('"rains"', '"rain s"'),
         "dev.json:$.data[0].paragraphs[0].qas[0]", 'anchor "rain s" does not occur in document "Rain/1"',
-        "quote it again"),
+        "quote the passage again"),
 }  # fmt: skip
 
 

@@ -60,8 +60,8 @@ class Builder:
         for name, value in spec.plain()["parameters"].items():
             if not _is_plain(value):
                 raise ConfigError(
-                    f"{where}.{name}: {value!r} cannot be part of an address; add {name} to the config, or"
-                    f" give {made.__name__} a default that is a number, string, list, tuple, mapping or None"
+                    f"{where}.{name}: {value!r} cannot be part of the address of a stored result; add {name} to the"
+                    f" config, or give {made.__name__} a default that is a number, string, list, tuple, mapping or None"
                 )
         # Parts that differ only in operational parameters, such as the device, have equal specs but are not shared.
         own = sorted((name, repr(arguments[name])) for name in operational if name in arguments)

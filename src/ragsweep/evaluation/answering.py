@@ -229,7 +229,7 @@ def ask_all(
     finally:
         keep()
     if missing := len(rows) - len(results):
-        raise _fault(ask, f"{missing} of {len(rows)} requests have no result; call done(number, result) for each")
+        raise _fault(ask, f"no result for {missing} of {len(rows)} requests; call done(number, result) for each")
     return packed([results[n] for n in range(len(rows))])
 
 

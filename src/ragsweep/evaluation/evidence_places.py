@@ -87,8 +87,8 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
             yield from ((n, document, start, end, False) for start, end in spans)
             if not spans:
                 place = "" if evidence.start is None else f" at character {evidence.start}"
-                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}; quote it again'
-                faults.add(labels[n].where, fact)
+                fact = f'the anchor "{evidence.anchor}" does not occur in "{evidence.document}"{place}'
+                faults.add(labels[n].where, f"{fact}; quote the passage again")
 
 
 def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:

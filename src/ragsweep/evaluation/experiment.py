@@ -110,5 +110,6 @@ def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
             repeated.append(one.name)
         seen.add(key)
     names = ", ".join([*repeated[:3], *["..."] * (len(repeated) > 3)])
-    fact = f"{len(repeated)} of {len(experiments)} configs ({names}) repeat the results of an earlier config"
+    verb = "repeats" if len(repeated) == 1 else "repeat"
+    fact = f"{len(repeated)} of {len(experiments)} configs ({names}) {verb} the results of an earlier config"
     return [("note", f"{fact}: the settings in which they differ have no effect on results")] if repeated else []

@@ -177,9 +177,10 @@ def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evid
 def _anchor_fault(text: str, label: Evidence, anchor: str) -> str:
     begins = [begin for begin, _ in resolve(text, anchor)]
     if not begins:
-        fact = f'{_named(label)} does not occur in document "{label.document}"; quote it again'
+        fact = f'{_named(label)} does not occur in document "{label.document}"'
         near = nearest_passage(text, anchor)
-        return fact if near is None else f'{fact}; the nearest passage, at {near[0]}: "{near[1]}"'
+        found = "" if near is None else f'; the nearest passage, at {near[0]}, is "{near[1]}"'
+        return f"{fact}{found}; quote the passage again"
     places = ", ".join(map(str, begins[:5])) + ("" if len(begins) <= 5 else ", ...")
     if label.start is None and len(begins) > 1:
         fact = f'{_named(label)} occurs {len(begins)} times in document "{label.document}", at {places}'

@@ -93,7 +93,7 @@ class Grades:
         shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
-            way = "add one, or null to omit its labels (or the header)"
+            way = "add one, or null to omit its labels or the header"
             return f'score "{code}" has no grade in dataset.grades; {way}; scores (counts): {seen}'
         key = re.sub(r"([(){}\[\]:=,])", r"\\\1", code)  # as Hydra requires in a mapping
         way = f"define the grade of each score, e.g. {self._reader}dataset.grades='{{{key}: null, 1: 1}}'"

@@ -22,7 +22,7 @@ _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 """Pattern of an opening bracket with nothing but separators after it; such a string is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
-_WAY = 'write it as plain text, or, where several strings are accepted, as a JSON list of strings, ["...", "..."]'
+_WAY = 'write plain text, or, where several strings are accepted, a JSON list of strings, ["...", "..."]'
 FLAGS = {**dict.fromkeys(("true", "yes", "1", "1.0"), True), **dict.fromkeys(("false", "no", "0", "0.0"), False)}
 """Text of a boolean in a table -> the boolean; pandas writes 1.0 in a column with empty cells."""
 _TEXT = ("text", "value")

@@ -146,6 +146,7 @@ def _check_header(header: Sequence[str], where: str, columns: Columns, faults: F
             faults.add(where, f'column "{name}" occurs {count} times; rename all but one')
     for field, name in columns.names.items():
         if field in columns.needed and name not in header:
-            way = f"specify it with {columns.key}='{{{field}: NAME}}'" if columns.key else f'name a column "{name}"'
+            chosen = f"name the column with {columns.key}='{{{field}: NAME}}'"
+            way = chosen if columns.key else f'name a column "{name}"'
             faults.add(where, f'no column "{name}" in the header{nearest(name, filter(None, header))}; {way}')
     return len(faults.found) == before

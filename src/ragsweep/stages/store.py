@@ -274,7 +274,8 @@ class Store:
         raise_overdue(fault)
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
-            self._warn(f"{what} {self.folder}: {fault}{free}; the run continues, but results are not stored")
+            way = "check the folder's disk and permissions"
+            self._warn(f"{what} {self.folder}: {fault}{free}; the run continues, but results may not be stored; {way}")
         self._works = False
 
 

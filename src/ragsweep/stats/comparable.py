@@ -255,7 +255,7 @@ def check_scored(result: Result, metrics: Iterable[str]) -> None:
     for metric in metrics:
         if metric in result.summaries.metrics and (reason := _unscored(result, metric)):
             usable = [name for name in result.summaries.metrics if not reason_incomparable([result], name)]
-            way = f"choose a metric with scores{nearest('', usable)}" if usable else "run both with another metric"
+            way = f"choose a metric with scores{nearest('', usable)}" if usable else "run again with another metric"
             raise InputError(f"{metric}: {reason}; {way}")
 
 

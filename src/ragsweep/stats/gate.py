@@ -130,7 +130,7 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
     size, known = condition.written_size, f"{condition.metric} ranges from {low:g} to {high:g}"
     if condition.relative:
         if condition.size >= 1 and low >= 0 and result.summaries.metrics[condition.metric].higher_is_better:
-            raise ConfigError(f"--margin: {known}; give a percentage of the baseline's mean below 100%, got {size}")
+            raise ConfigError(f"--margin: {known}; a percentage of the baseline's mean must be below 100%, got {size}")
     elif condition.kind == MARGIN and condition.size >= high - low:
         raise ConfigError(
             f"--margin: {known}; a margin must be smaller than the metric's range ({high - low:g}), got {size}"
@@ -140,7 +140,7 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
             f"--at-least: {known}; a gain must be at most the metric's range ({high - low:g}), got {size}"
         )
     elif not condition.paired and not low <= condition.size <= high:
-        raise ConfigError(f"--{condition.kind.replace(' ', '-')}: {known}; give a bound in this range, got {size}")
+        raise ConfigError(f"--{condition.kind.replace(' ', '-')}: {known}; a bound must be in this range, got {size}")
 
 
 class Scope(NamedTuple):

@@ -195,7 +195,7 @@ def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such
     path = folder(tmp_path, test="q1\td1\t2\nq1\td2\t-1\nq3\td1\t-1\n")
     assert refused(path, grades={-1: None}) == [
         'qrels/test.tsv:1: score "2" has no grade in dataset.grades; add one, or null to omit its labels '
-        '(or the header); scores (counts): "-1" (2), "2" (1)'
+        'or the header; scores (counts): "-1" (2), "2" (1)'
     ]
     golden = beir(path, grades={"2": 0.5, -1: None}).load().golden
     assert [(q.id, q.evidence) for q in golden.questions] == [("q1", (Evidence("d1", grade=0.5),)), ("q2", ())]

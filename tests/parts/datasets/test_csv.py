@@ -146,9 +146,9 @@ def test_header_faults_are_reported_at_once(tmp_path: Path) -> None:
     assert refused(tmp_path, "id,qestion,id,note\nq1,what,x,y\n", columns={"document": "URL"}) == [
         'questions.csv:1: column "id" occurs 2 times; rename all but one',
         'questions.csv:1: no column "question" in the header; did you mean "qestion"? known: id, note, qestion; '
-        "specify it with dataset.columns='{question: NAME}'",
+        "name the column with dataset.columns='{question: NAME}'",
         'questions.csv:1: no column "URL" in the header; known: id, note, qestion; '
-        "specify it with dataset.columns='{document: NAME}'",
+        "name the column with dataset.columns='{document: NAME}'",
     ]
 
 

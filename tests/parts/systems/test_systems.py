@@ -126,7 +126,7 @@ class TestHttp(SystemContract):
         [({"url": "ftp://x/ask"}, r"system\.url must begin"), ({"url": "http://x:9"}, r"system\.url must have"),
          ({"url": "http://me:secret@x/ask"}, r"system\.url .* no user"),
          ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
-         ({"body": {"q": ["Before: {history} {question}"]}}, r"system\.body: \{history\} .* not as part of a string"),
+         ({"body": {"q": ["Before: {history} {question}"]}}, r"system\.body: \{history\} .* not part of a string"),
          ({"contexts": "a..b"}, r"system\.contexts"),
          ({"answer": None, "contexts": None, "ids": None}, "set at least one to a path"),
          ({"thoughts": ["<think>"]}, r"system\.thoughts must be"),

@@ -100,7 +100,7 @@ class Http(ServiceSettings):
             raise ConfigError(f"system.body must be a mapping or JSON that contains {QUESTION}, got {self.body!r:.200}")
         if any(HISTORY in text != HISTORY for text in texts(self.body)):
             raise ConfigError(
-                f"system.body: {HISTORY} becomes a list of turns; use it as a whole value, not as part of a string;"
+                f"system.body: {HISTORY} becomes a list of turns, so it must be a whole value, not part of a string,"
                 f" got {self.body!r:.200}"
             )
         for name, path in self.paths.items():
