@@ -378,7 +378,7 @@ def test_the_corpus_of_the_tool_is_read(tmp_path: Path, record: dict[str, Any], 
         ("a.yaml", "\0", "a.yaml: not YAML: unacceptable character #x0000: special characters are not allowed"),
         ("a.parquet", "no", "a.parquet: cannot be read as Parquet: "),
         ("a.xml", "<topics>\n<topic number='1'>\n<query>x\n", "a.xml:2: the topic has no end; close it with </topic>"),
-        ("a.xml", "<topics>\nstray\n</topics>", 'a.xml:2: "stray" is outside <top>'),
+        ("a.xml", "<topics>\nstray\n</topics>", 'a.xml:2: "stray" is outside a topic'),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_place(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -65,7 +65,7 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
                 tag = "title" if is_xml else ""
             elif topic is None:
                 if name is None:
-                    faults.add(where, f'"{part.strip()[:40]}" is outside <top> ... </top>; remove it')
+                    faults.add(where, f'"{part.strip()[:40]}" is outside a topic; remove it')
             elif name is not None:
                 tag = "" if part.startswith("</") else name
             elif tag:

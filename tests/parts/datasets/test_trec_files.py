@@ -147,7 +147,7 @@ def test_faults_of_topics_are_reported_at_once(tmp_path: Path) -> None:
     topics = "<top>\n<num> 1\n</top>\nstray\n<top>\n<num> 2\n<title> a\n<top>\n<num> 2\n<title> b\n"
     assert refused(tmp_path, topics) == [
         "topics:1: the topic has no <title>; complete the topic, or choose other dataset.fields",
-        'topics:4: "stray" is outside <top> ... </top>; remove it',
+        'topics:4: "stray" is outside a topic; remove it',
         "topics:8: a topic begins before the topic in topics:5 ends; close the earlier one with </top>",
         "topics:8: the topic has no end; close it with </top>",
         'topics:8: question "2" occurs twice; first in topics:5; remove or rename one',

@@ -249,6 +249,10 @@ class TestPython(SystemContract):
         assert Python("owned_system.plain").fingerprint() != before
 
     def test_what_is_not_trusted_or_not_there_is_refused(self) -> None:
-        for function, said in (("os.system", "not trusted"), ("owned_system.missing", "missing"), ("plain", "package")):
+        for function, said in (
+            ("os.system", "not trusted"),
+            ("owned_system.missing", "missing"),
+            ("plain", "its module"),
+        ):
             with pytest.raises(ConfigError, match=said):
                 Python(function).check()

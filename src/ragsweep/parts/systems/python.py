@@ -55,11 +55,13 @@ class Python:
         """
         module, _, name = self.function.rpartition(".")
         if not module or not name.isidentifier():
-            raise ConfigError(f"system.function must be package.module.function, got {self.function!r}")
+            raise ConfigError(
+                f"system.function must be a function with its module, such as my_system.ask, got {self.function!r}"
+            )
         if not is_trusted(module):
             package = module.partition(".")[0]
             raise ConfigError(
-                f'system.function: package "{package}" is not trusted; to call your own function: {trusting(package)}'
+                f'system.function: the package "{package}" is not trusted; to trust it, run: {trusting(package)}'
             )
         check_tags(self.thoughts, "system")
         check_refusals(self.refusals, "system")
