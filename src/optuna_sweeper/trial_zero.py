@@ -31,7 +31,7 @@ def read_baseline(setting: Any) -> tuple[str, ...] | None:
     lines = tuple(_OVERRIDE.findall(setting))
     for line in lines:
         if parse_override(line, "baseline").is_sweep_override():
-            raise HydraException(f'baseline: "{line}" names several values; give one, as a baseline is one config')
+            raise HydraException(f'baseline: "{line}" names several values; give one, because a baseline is one config')
     return lines
 
 

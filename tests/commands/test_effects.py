@@ -95,7 +95,7 @@ def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
     record_sweep(tmp_path, "beef" * 8, config("1", "1"), changed(config("1", "2"), state=PARTIAL))
     refuse(effects, {
         'no sweep "x"; list the sweeps: ragsweep list --path ': ["x"],
-        "it is the run of one config": ["1" * 8],
+        "is the run of one config": ["1" * 8],
         "rebaseline: .*; sweep over one golden set": [PARENT],
         "two are required": ["beef"],
         "expected one argument": ["beef", "--metric"],

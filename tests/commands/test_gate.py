@@ -203,7 +203,7 @@ def test_a_lost_question_is_tested_but_not_said_to_have_a_score(tmp_path: Path) 
     options = named(tmp_path, scored({"ndcg": [*before[:39], nan]}), scored({"ndcg": [*before[:38], nan, nan]}))
     _, found, (check,) = decided(tmp_path, *options, "--margin", "ndcg=.02")
     assert check["questions"] == 39  # q38 has the worst score
-    assert found["notes"][-1] == "ndcg: tested on 39 of 40 questions; the others lack a score in at least one config"
+    assert found["notes"][-1] == "ndcg: tested on 39 of 40 questions; the other lacks a score in at least one config"
 
 
 def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +216,7 @@ def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytes
     assert (status, check["questions"], found["questions"]) == (1, 3, 4)
     assert found["notes"] == [
         'ndcg 0.5 -> 0.1 in q2 "How is 2 done?"', 'ndcg 0.5 -> 0.4 in q0 "How is 0 done?"',
-        "ndcg: tested on 3 of 4 questions; the others lack a score in at least one config",
+        "ndcg: tested on 3 of 4 questions; the other lacks a score in at least one config",
     ]  # fmt: skip
     assert 'note      ndcg 0.5 -> 0.1 in q2 "How is 2 done?"' in capsys.readouterr().out
     latency = {"latency_ms": [5.0] * 40}

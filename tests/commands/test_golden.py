@@ -149,7 +149,7 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
     write_rows(place / "golden.jsonl", lines)
     shown = " ".join(output(capsys, golden, "gates", "golden.jsonl", "corpus=pages", "llm=none").split())
     assert "without any context: not measured (no model" in shown
-    assert "PROFILE hand (0 of 10 entries name a generator); for other gates: profile=generated, profile=full" in shown
+    assert "PROFILE hand (0 of 10 entries with a generator); for other gates: profile=generated, profile=full" in shown
     assert "10 questions: accepted" in shown
     lines[3]["evidence"] = [{"document": "dogwood.md", "anchor": "77 metres"}]
     write_rows(place / "golden.jsonl", lines)

@@ -208,5 +208,5 @@ def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest
     assert golden(["build", *WORDS]) in (1, 3)
     shown = capsys.readouterr().out
     assert "No answerable question was found" in shown
-    assert "1 of 7 documents: left out, because they are in no language of the set (en)." in " ".join(shown.split())
+    assert "1 of 7 documents: left out, because not in a language of the set (en)." in " ".join(shown.split())
     assert "0 of 30 questions: no other is specific and passes the gates." in " ".join(shown.split())

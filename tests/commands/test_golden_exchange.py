@@ -67,7 +67,7 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     (place / "golden.jsonl").write_text(f"{json.dumps(entry)}\n{json.dumps(rejected)}\n")
     words = ["export", "golden.jsonl", "corpus=pages"]
     out = output(capsys, golden, *words, "format=beir", "out=beir")
-    assert "beir has no field for: notes of 1, evidence.anchor of 1" in out
+    assert "beir has no field for: notes (1 value), evidence.anchor (1 value)" in out
     assert "1 question read, written to beir." in out
     assert (place / "beir" / "qrels" / "test.tsv").read_text() == "query-id\tcorpus-id\tscore\nq1\talder.md\t1\n"
     assert golden([*words, "format=triplets", "out=triplets.jsonl", "chunker=none"]) == 0

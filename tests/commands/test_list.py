@@ -262,7 +262,7 @@ def test_a_config_is_shown_with_settings_and_missed_questions(path: str, capsys:
     assert "top_k=3" in printed
     assert "how-to" in printed
     printed = output(capsys, show, "feed#1", "--missed", "--path", path)
-    assert "5 of 40 scored questions have ndcg 0" in printed
+    assert "ndcg is 0 for 5 of 40 scored questions" in printed
     assert [f"q{n}:" in printed.replace(" (how-to)", "") for n in range(6)] == [True] * 5 + [False]
 
 
@@ -387,9 +387,9 @@ def test_a_config_that_is_taken_for_a_sweep_is_shown_by_another_command(path: st
         name([target, given, "--path", path])
     for config in ("mine#1", "feed#1", "best", "single", run):
         for command in (list_runs, report, effects):
-            refuse(command, {f'no sweep "{config}"; it is the run of one config: ragsweep show {config} ': [config]},
-                   "--path", path)  # fmt: skip
-    refuse(show, {'no sweep "best"; it is the run of one config: ragsweep show best ': ["best#1"]}, "--path", path)
+            fact = f'no sweep "{config}"; "{config}" is the run of one config: ragsweep show {config} '
+            refuse(command, {fact: [config]}, "--path", path)
+    refuse(show, {'no sweep "best"; "best" is the run of one config: ragsweep show best ': ["best#1"]}, "--path", path)
     refuse(report, {'no sweep "nope#1"; list the sweeps': ["nope#1"], 'no sweep "mine#3"; list': ["mine#3"]},
            "--path", path)  # fmt: skip
     ledger = Ledger(Path(path))

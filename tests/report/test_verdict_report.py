@@ -220,7 +220,7 @@ def test_questions_with_a_score_of_0_in_every_config_are_counted() -> None:
         high[:20], high[10:15] = shift, shift + 0.3
         results = [one_metric("a", low, **changes), one_metric("b", high, **changes)]
         (one,) = detectable(compared(results))
-        return re.findall(r" \((\d+) score 0 in every config\)", one.text)
+        return re.findall(r" \((\d+) scores? 0 in every config\)", one.text)
 
     assert counts() == ["15"]
     assert [counts(direction=False), counts(unit="points"), counts(0.1)] == [[], [], []]

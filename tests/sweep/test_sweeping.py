@@ -176,7 +176,7 @@ def test_a_search_that_was_stopped_keeps_its_trials_if_fewer_are_wanted(
     capsys.readouterr()
     assert run(*typed, *SEARCH, "hydra.sweeper.n_trials=2") == (0, sweep)
     said = capsys.readouterr().out
-    assert "the search already has 4 trials; nothing remains to do" in said
+    assert "the search already has 4 trials, more than n_trials; nothing remains to do" in said
     assert "plan " not in said
     assert len(Ledger(Path("store")).sweep(sweep).names) == 4
 

@@ -76,7 +76,7 @@ def test_sweep_with_a_service_that_fails_is_partial_and_asks_again_for_what_fail
     (tmp_path / "down").unlink()
     second = flaky("-m", "llm=none,flaky", "tracking=none")
     assert second.returncode == 0, second.stderr
-    assert lines(second, "resume") == ["resume    1 of 2 configs are already done"]
+    assert lines(second, "resume") == ["resume    1 of 2 configs is already done"]
     assert asked(tmp_path) == {row["question"]: 2 if "flour" in str(row["question"]) else 1 for row in GOLDEN}
 
 

@@ -96,7 +96,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         for run, record in zip(runs, ledger.records(ledger.sweeps()[0].id), strict=True):
             ledger.mark_tracked(record.id, run)
         calibrated = printed(lambda: judge(["calibrate", "labels.jsonl", "--run", runs[1]]))
-        assert "30 of 30 labels have a verdict" in calibrated
+        assert "30 of 30 labels with a verdict" in calibrated
         assert re.search(r"mean 0\.\d+ as judged, 0\.\d+ \[", calibrated)
         compared = printed(lambda: compare([*runs, "--metric", M, "--labels", "labels.jsonl"]))
         corrected = re.search(r"\(shown better\), corrected by 30 labels \S+ \[\S+, \S+\] open", compared)

@@ -247,7 +247,7 @@ def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmSe
     assert thinking.questions["answer_thoughts"] == ["The stars, or the ship?"] * 4
     assert thinking.summaries.usage["generate"]["tokens_out"] > plain.summaries.usage["generate"]["tokens_out"]
     said = [line.text for line in answer_lines([thinking])]
-    assert "4 of 4 answers contain thoughts, which are not scored" in said
+    assert "in 4 of 4 answers; thoughts are not scored" in said
     assert not any("thoughts" in line.text for line in answer_lines([plain]))
     again = evaluate(stored_session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
     assert again.questions["answer_thoughts"] == thinking.questions["answer_thoughts"]

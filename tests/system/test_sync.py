@@ -102,7 +102,7 @@ def test_a_result_that_did_not_reach_another_place_is_named_with_the_command_tha
     ledger.write(None, 0, a_result(config=settings), Mlflow(uri, "exp 1").identity)
     add_tables(tmp_path)
     printed = " ".join(ragsweep(tmp_path, "sync").split())
-    assert f"elsewhere 1 result of {uri}, experiment exp 1: not sent there yet;" in printed
+    assert f"elsewhere 1 result not yet sent to {uri}, experiment exp 1;" in printed
     assert f"sync with --uri {uri} --experiment 'exp 1'" in printed
 
 

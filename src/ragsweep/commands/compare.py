@@ -128,11 +128,11 @@ def _details(rows: PairRows) -> Iterator[Statement]:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
             yield Statement("note", f"{metric}: {row['note']}", {"metric": metric})
-        if questions < row["scored"]:
+        if (left := row["scored"] - questions) > 0:
             yield Statement(
                 "note",
-                f"{metric}: compared on {questions:,} of {row['scored']:,} questions; the others lack a score in"
-                " at least one config",
+                f"{metric}: compared on {questions:,} of {row['scored']:,} questions; the"
+                f" {'others lack' if left > 1 else 'other lacks'} a score in at least one config",
                 {"metric": metric, "questions": questions, "scored": row["scored"]},
             )
         yield from _slice_notes(row, [part for part in rows.slices if part["metric"] == metric])

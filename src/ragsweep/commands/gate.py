@@ -283,10 +283,10 @@ def _overall(checks: Sequence[Check]) -> Decision:
 def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
     for check in checks:
         yield from check.lost
-        if check.label in ("", EACH) and check.found.questions < chosen:
+        if check.label in ("", EACH) and (left := chosen - check.found.questions) > 0:
             where = " in at least one config" if check.condition.paired else ""
             tested = f"tested on {check.found.questions:,} of {chosen:,} questions"
-            yield f"{check.name}: {tested}; the others lack a score{where}"
+            yield f"{check.name}: {tested}; the {'others lack' if left > 1 else 'other lacks'} a score{where}"
     sliced = {(check.label, check.condition.metric) for check in checks}
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):

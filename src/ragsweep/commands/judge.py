@@ -137,7 +137,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     counts = {"labels": found.n_labels, "compared": found.n_compared, "verdicts": found.n_verdicts}
     yield Statement(
         "metric",
-        f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict; verdicts in total:"
+        f"{found.metric}: {found.n_compared} of {found.n_labels} labels with a verdict; verdicts in total:"
         f" {found.n_verdicts}; {passing} passes"
         + (f"; without a verdict: {count_reasons(found.missing)}" if found.missing else ""),
         {**counts, "missing": found.missing},

@@ -51,7 +51,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     """Raise InputError if labels are given, but none is for a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
-        fact = f"all labels are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
+        fact = f"all labels are of {', '.join(named)}, none of a compared metric ({', '.join(metrics)})"
         raise InputError(f"--labels: {fact}; label one of the compared metrics, or compare a labelled metric")
 
 

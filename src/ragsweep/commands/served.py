@@ -11,7 +11,7 @@ from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, read_served_traces
 
 MODEL = "the served model: NAME@ALIAS, or NAME/NUMBER for a version"
-SINCE = "only traces since this date (2026-05-01), or not older than this (7d, 12h, 30m)"
+SINCE = "only traces since this date (2026-05-01), or of at most this age (7d, 12h, 30m)"
 _UNITS = {"d": 86400, "h": 3600, "m": 60}
 
 

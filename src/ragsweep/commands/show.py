@@ -135,7 +135,7 @@ def _missed_document(result: Result, metric: str) -> Document:
         raise InputError(f"--missed: a score of 0 in {metric} is not a miss; choose another metric with --metric")
     scores = columns[metric]
     missed = [n for n, score in enumerate(scores) if score == 0]
-    text = f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0"
+    text = f"{metric} is 0 for {len(missed):,} of {counted(summary.n_scored, 'scored question')}"
     found = Statement("missed", text, {"missed": len(missed), "scored": summary.n_scored})
     texts = Session().page_texts([result], Secrets()).chunk(result)
     sections = [Section([heading(result.name, result.run.dataset)]), Section([lines(found)])]

@@ -45,5 +45,5 @@ def _elsewhere(ledger: Ledger, tracker: Mlflow) -> Iterator[Statement]:
     for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
         place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]
         where = f"{mask_uri(uri)}, experiment {experiment}" if uri else f"experiment {experiment}"
-        text = f"{counted(count, 'result')} of {where}: not sent there yet; sync with {shlex.join(place)}"
+        text = f"{counted(count, 'result')} not yet sent to {where}; sync with {shlex.join(place)}"
         yield Statement("elsewhere", text, {"results": count})

@@ -86,7 +86,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
         yield from _search_lines(results[0].questions)
     thoughts = [text for result in results for text in result.questions.get("answer_thoughts", ())]
     if count := sum(map(bool, thoughts)):
-        text = f"{count} of {len(thoughts)} answers contain thoughts, which are not scored"
+        text = f"in {count} of {counted(len(thoughts), 'answer')}; thoughts are not scored"
         yield Statement("thoughts", text, {"thoughts": count, "answers": len(thoughts)})
     yield from _quadrant_lines(results)
 

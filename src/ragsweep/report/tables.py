@@ -135,7 +135,7 @@ def evidence_note(*datasets: DatasetFacts) -> str:
     having = counts_range(one.with_evidence for one in datasets)
     unanswerable = counts_range(one.unanswerable for one in datasets)
     without = f", {unanswerable} no answer (for refusals)" if unanswerable != "0" else ""
-    return f"{having} of {questions} questions have evidence{needed}{without}{left_out}"
+    return f"{having} of {questions} questions {'has' if having == '1' else 'have'} evidence{needed}{without}{left_out}"
 
 
 def counts_range(counts: Iterable[int]) -> str:

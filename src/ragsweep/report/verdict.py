@@ -102,7 +102,7 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
     smaller = f" Smaller ones{_undetected(verdict)} are often missed." if least or alone else ""
     matrix, zeros = verdict.matrix, int((verdict.matrix.values == 0).all(axis=0).sum())
     has_floor = matrix.higher_is_better and not verdict.unit and matrix.values.min() == 0
-    scores = f" ({zeros:,} score 0 in every config)" if has_floor and zeros else ""
+    scores = f" ({zeros:,} score{'s' * (zeros == 1)} 0 in every config)" if has_floor and zeros else ""
     text = f"With {power.questions:,} questions{scores}{clusters}, {what} is detected with 80 % power{among}.{smaller}"
     yield Statement("", text, {"detectable": plain_size(verdict, power.typical), "questions": power.questions})
 

@@ -249,7 +249,7 @@ def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
         stages = [*one.graph.latency, *(["query"] if one.graph.query else []), *(["generate"] if answered else [])]
         faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed, stages=stages)
     for name, fault in faults.items():
-        text = f"the metric {name} fails on a trial question: {fault}; correct it, or failed scores are NaN"
+        text = f"the metric {name} fails on a trial question: {fault}; correct the metric, or failed scores are NaN"
         terminal.line("warning", text)
 
 

@@ -103,7 +103,7 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
         fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
-        way = "add such documents"
+        way = f"add documents in {' or '.join(languages)}"
         note = " (documents of undetected language then count as written in that language)" if "" in detected else ""
         if other := [one for one in LANGUAGES if {one, ""} & {*detected}]:
             way = f"set {' or '.join(f'language={one}' for one in other)}{note}, or {way}"

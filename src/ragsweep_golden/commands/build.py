@@ -106,7 +106,7 @@ def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
 
 def _unread(count: int, corpus: Corpus, settings: BuildSettings) -> Iterator[Statement]:
     if count:
-        way = f"left out, because they are in no language of the set ({', '.join(settings.languages)})"
+        way = f"left out, because not in a language of the set ({', '.join(settings.languages)})"
         yield Statement("", f"{count:,} of {counted(len(corpus.ids), 'document')}: {way}.", {"documents": count})
 
 

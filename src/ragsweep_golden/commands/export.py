@@ -40,7 +40,7 @@ def export(arguments: Sequence[str]) -> int:
     check_outputs(files, inputs.file, values["corpus"], *values.get("dataset", {}).values())
     for path, text in files.items():
         write_whole(path, text)
-    fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())
+    fields = ", ".join(f"{field} ({counted(count, 'value')})" for field, count in exported.lost.most_common())
     lost = [Statement("", f"{name} has no field for: {fields}", exported.lost)] if fields else []
     lost += [Statement("", f"{counted(count, 'time')}: {note}") for note, count in exported.notes.items()]
     text = f"{counted(len(entries), 'question')} read, written to {out}{'' if lost else '; nothing is lost'}."

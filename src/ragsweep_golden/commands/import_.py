@@ -92,7 +92,7 @@ def _blocks(imported: Imported, out: Path, corpus: str | None) -> Iterator[Block
         *(_unplaced(name, count, "kept in notes") for name, count in imported.in_notes.items()),
         *(_unplaced(name, count, "left out") for name, count in imported.left.items()),
         *([f"{counted(imported.repeated, 'repeated row')}: left out"] if imported.repeated else []),
-        *([f"{counted(imported.gold, 'gold question')}: silver until a person confirms them"] if imported.gold else []),
+        *([f"{counted(imported.gold, 'gold question')}: silver until confirmed by a person"] if imported.gold else []),
     ]
     yield paragraphs("LOST", (Statement("", text) for text in lost))
     why = "not in the corpus" if corpus else "specify the documents with corpus=FOLDER or corpus=FILE"

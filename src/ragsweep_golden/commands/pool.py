@@ -191,7 +191,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, b
     if corpus and corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
-            f"corpus={place}: the sweep searched another corpus, or another version of it; omit corpus= to use that one"
+            f"corpus={place}: the sweep has another corpus, or another version of it; omit corpus= to use the sweep's"
         )
     if dataset := session.recorded_dataset(result):
         return dataset.corpus, dataset.golden.repeated_passages

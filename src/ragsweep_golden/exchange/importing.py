@@ -114,7 +114,7 @@ def _import_table(
     try:
         of_system = fields_of_system(columns)
     except ValueError as fault:
-        way = "specify them, with question=FIELD reference=answer passages=contexts, or remove them"
+        way = "name the fields, question=FIELD reference=answer passages=contexts, or remove these two"
         raise InputError(f"{path}:1: {fault}; {way}") from None
     ranked = [name for group in RANKED["reference"] for name in group if name in columns]
     own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
@@ -165,7 +165,7 @@ def _read_drafts(
     try:
         of_system = fields_of_system(names)
     except ValueError as fault:
-        faults.add(rows[0].where, f'{fault}; rename them to "reference" and "reference_contexts", or remove them')
+        faults.add(rows[0].where, f'{fault}; rename these two to "reference" and "reference_contexts", or remove them')
         return []
     drafts: list[RowDraft] = []
     made: set[str] = set()

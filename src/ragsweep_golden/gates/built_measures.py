@@ -40,7 +40,7 @@ def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
     if not values:
         raise NotMeasured(_NO_QUESTION)
     if missing:
-        raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}; add it, or use profile=hand")
+        raise NotMeasured(f"{missing:,} of {len(values):,} entries without {group}.{name}; add it, or use profile=hand")
     return values
 
 
@@ -86,7 +86,7 @@ def _extractable(subject: Subject) -> Measured:
         if not is_literal and subject.answers is not None and subject.passages is not None:
             cosine = float(subject.answers[rows[id(one)]] @ subject.passages[rows[id(one)]])
         is_found = is_literal or cosine >= EXTRACTED
-        lack = f'the passage does not have the answer "{answers[0]}"' if answers else "no answer is given"
+        lack = f'the passage does not contain the answer "{answers[0]}"' if answers else "no answer is given"
         judged.append((one, "" if is_found else lack))
     found = without_fault(judged, "answerable question")
     if subject.answers is None:

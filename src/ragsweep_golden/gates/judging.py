@@ -69,7 +69,7 @@ def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Se
     reason = f"profile={name}"
     if name == AUTO:
         name = GENERATED if 2 * made > len(entries) else HAND
-        reason = f"{made:,} of {len(entries):,} entries name a generator"
+        reason = f"{made:,} of {len(entries):,} entries with a generator"
     if name != FULL and name not in profiles:
         raise ConfigError(f"profile: no profile {name!r}{nearest(name, [AUTO, FULL, *profiles])}")
     gates = tuple(GATES if name == FULL else profiles[name])

@@ -224,7 +224,7 @@ class _Verifier:
 
 def _listed(places: Sequence[DocumentSpan]) -> str:
     named = [f'document "{place.document}" at {place.start}' for place in places[:3]]
-    return f"in {', '.join(named)}" + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
+    return f"in {', '.join(named)}" + (f" and {len(places) - 3} more" if len(places) > 3 else "")
 
 
 def repair(

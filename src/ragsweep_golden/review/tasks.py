@@ -88,7 +88,7 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
     by_id, tasks = {entry["id"]: entry for entry in entries}, []
     for row in pool:
         if row["id"] not in by_id:
-            fact = f'the pool has passages of the question "{row["id"]}", which is not in the golden file'
+            fact = f'pool: has passages of the question "{row["id"]}", which is not in the golden file'
             raise InputError(f"{fact}; run ragsweep golden pool again with this golden file")
         entry = by_id[row["id"]]
         evidence = {name: row[name] for name in ("document", "anchor", "start") if name in row}

@@ -133,10 +133,10 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
         elif target:
             before = known.get(key, (place, target))
             if before[1] != target:
-                first = f"replace it with ~metrics.{key} +metrics.{key}=..., or " if place == "the command line" else ""
+                first = f"write ~metrics.{key} +metrics.{key}=..., or " if place == "the command line" else ""
                 raise ConfigError(
                     f"metrics.{key}: {before[0]} sets it to {before[1]}, but {place} sets it to {target}; {first}give"
-                    " one of them another key, and another name if their names are equal"
+                    " one of the two metrics another key, and another name if both have the same name"
                 )
             known[key] = place, target
 

@@ -92,7 +92,7 @@ def check_shown(configs: Sequence[Mapping[str, Any]], labels: Collection[str]) -
     if configs[0]["name"] is not None:
         check_name(configs[0]["name"])
     if (by := configs[0]["by"]) is not None and by not in labels:
-        known = f"; known: {', '.join(labels)}" if labels else ": no label has 2 to 40 values; omit by"
+        known = f"; known: {', '.join(labels)}" if labels else ": no label has 2 to 40 values; omit the key by"
         raise ConfigError(f'by: no label "{by}" divides these questions{known}')
 
 

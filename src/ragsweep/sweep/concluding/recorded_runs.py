@@ -150,7 +150,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
         with suppress(InputError):
             find_run(path, typed)
             shown = shlex.quote(typed) if " " in typed else typed  # `quote` would also quote SWEEP#1
-            why = f"it is the run of one config: ragsweep show {shown} --path {folder}; "
+            why = f'"{typed}" is the run of one config: ragsweep show {shown} --path {folder}; '
         raise InputError(f'{path}: no sweep "{typed}"; {why}list the sweeps: ragsweep list --path {folder}')
     return sweeps[-1]  # the latest round of the sweep
 

@@ -182,7 +182,7 @@ def _compare(
         return NoComparison(str(fault))
     except Exception as fault:  # if the comparison fails, the results must still be kept
         logging.getLogger(__name__).exception("the configs could not be compared")
-        return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")
+        return NoComparison(f"the comparison failed: {describe_fault(fault)}; please report this error")
 
 
 MOST_PAST = 50

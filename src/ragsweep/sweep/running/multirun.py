@@ -180,7 +180,7 @@ class Multirun:
         """Reset a sweep's failed and partial jobs, to run them again; return the sweep, and its progress in words."""
         self.ledger.retry(sweep.id)
         done = len(self.ledger.jobs(sweep.id, "finished"))
-        return sweep, f"{done} of {len(sweep.jobs)} configs are already done"
+        return sweep, f"{done} of {len(sweep.jobs)} configs {'is' if done == 1 else 'are'} already done"
 
     # --- jobs --------------------------------------------------------------------------------------------------
 

@@ -167,9 +167,9 @@ class Search(Multirun):
         The number stays high enough to include every trial that is done. Failed trials are not run again.
         """
         done = self.ledger.jobs(sweep.id, *DONE)
-        progress = f"{len(done)} of {len(names)} trials are already done"
+        progress = f"{len(done)} of {len(names)} trials {'is' if len(done) == 1 else 'are'} already done"
         if len(done) > len(names):
-            progress = f"the search already has {len(done)} trials; nothing remains to do for this n_trials"
+            progress = f"the search already has {len(done)} trials, more than n_trials; nothing remains to do"
         names = max(names, trial_names({}, max(done, default=0) + 1), key=len)
         self.ledger.set_jobs(sweep.id, names)
         return replace(sweep, jobs=((),) * len(names), names=names), progress
