@@ -41,7 +41,7 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path",
         default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"),
-        help="folder of the ledger and the stored answers",
+        help="folder of the ledger and the stored answers (default: RAGSWEEP_STORE, else .ragsweep)",
     )
 
 

@@ -65,7 +65,7 @@ def power_document(
         )
     ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
-    head += [_assumed("these do")] if len(runs) == 1 else []
+    head += [_assumed("this run's")] if len(runs) == 1 else []
     warnings = [
         f"{run} is not a repetition: {_contrast(result, run.result)}"
         for run in repeats
@@ -177,7 +177,7 @@ def _plan_statements(runs: Sequence[RecordedRun], design: Design, price: float |
         return
     yield Statement("pilot", " and ".join(map(str, runs)))
     if len(runs) == 1:
-        yield _assumed("the pilot's do")
+        yield _assumed("the pilot's")
 
 
 def _plan_cells(row: Row) -> list[str]:

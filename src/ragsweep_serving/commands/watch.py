@@ -32,13 +32,13 @@ _KINDS = {"share": SHARE, "score": ORDER, "latency": RATIO}
 
 _ABOUT = """Compare the traces of a served model with its evaluation: empty results, scores, words, languages and forms
 of questions, refusals, failures, latencies, tokens and money. A drift is reported if the interval of the difference
-lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of calls report
-a false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
+lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of these
+commands report a false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
 questions to decide."""
 _TOLERANCE = """largest difference that is not drift: share=.05 (difference between two shares), score=.1 (by how much
 the probability that a request has the larger number differs from .5), latency=1.5 (ratio); can be repeated"""
-_LOOKS = """number of calls that share the 5 %% risk of a false alarm: with 30, 95 %% of months with daily calls have no
-false alarm"""
+_LOOKS = """number of commands that share the 5 %% risk of a false alarm: with 30, 95 %% of months with one command a
+day have no false alarm"""
 
 
 def watch(arguments: Sequence[str]) -> int:

@@ -53,12 +53,12 @@ def check_readable(lines: Sequence[str]) -> None:
             quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
             way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
             if re.search(r" [\w.+~/@]+=", value):
-                way = f"pass several overrides as separate arguments, without quotes around all of them; {way}"
-            way = f"list values without spaces between them, {key}=A,B; {way}" if value.endswith(",") else way
-            way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
+                way = f"pass several overrides as separate arguments, without quotes around all of them; or {way}"
+            way = f"list values without spaces between them, {key}=A,B; or {way}" if value.endswith(",") else way
+            way = f"""quote each item of the list, '["...", "..."]'; or {way}""" if value.startswith("[") else way
             if value.startswith("{"):
-                is_json = re.search(r"""["']\s*:""", value)
-                way = f"""quote {"only values" if is_json else "each value"} of the mapping, '{{KEY: "..."}}'; {way}"""
+                which = "only values" if re.search(r"""["']\s*:""", value) else "each value"
+                way = f"""quote {which} of the mapping, '{{KEY: "..."}}'; or {way}"""
             if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
                 way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
             raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
