@@ -34,7 +34,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
 confidence, and the number of questions that a given difference needs. With two runs, the variance of differences over
 questions is measured; with one run, it is assumed. The more configs are compared, the larger a difference must be to be
-detected; the number is taken from the runs' sweep, or set by --configs. --repeat names other runs of the first
+detected; their number is taken from the runs' sweep, or set by --configs. --repeat names other runs of the first
 config with another replicate or seed, to measure how much its scores vary by chance. --questions plans a golden set
 that is not annotated yet, from variances measured elsewhere or in a pilot RUN."""
 
@@ -88,7 +88,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
     parser.add_argument("--clusters", type=int, metavar="N", help="number of source documents of the planned questions")
-    parser.add_argument("--cost-per-question", type=float, metavar="X", help="cost of annotation, in euros")
+    parser.add_argument("--cost-per-question", type=float, metavar="X", help="euros to annotate a question")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_path(parser)
     options = parser.parse_args(arguments)

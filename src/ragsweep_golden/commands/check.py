@@ -23,7 +23,7 @@ from ragsweep_golden.sets.files import describe_changes, describe_version, read_
 _ABOUT = """List, in file order, all faults for which an evaluation with the default metrics rejects a golden file, and
 all evidence without text. For an anchor that is not found, show the nearest passage. For a file without faults, print
 its version, its digest and its last changes. With quotas=, print the number of questions that each category has and
-should have. Exit status: 0 no fault, 1 a fault or a quota that is not met, 2 a file that cannot be read."""
+should have. Exit status: 0 no fault, 1 a fault or a quota that is not met, 2 bad input."""
 
 
 def check(arguments: Sequence[str]) -> int:

@@ -210,7 +210,7 @@ _SHOWN = 10
 def harvest(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden harvest``; return 0 if questions were added, else 1. Raises RagsweepError for bad input."""
     parser = words_parser("harvest", _ABOUT, _WORDS)
-    traced = f"take the questions from the traces of {MODEL} in the MLflow store traces=MLFLOW_URI"
+    traced = f"{MODEL}; the questions are taken from its traces in the MLflow store traces=MLFLOW_URI"
     parser.add_argument("--model", help=traced)
     parser.add_argument("--since", metavar="WHEN", help=f"with --model, {SINCE}; default: 7d")
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
