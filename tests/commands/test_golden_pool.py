@@ -85,7 +85,7 @@ def test_another_corpus_is_refused(place: Path) -> None:
     (place / "corpus.jsonl").write_text(json.dumps({"id": "cats", "text": "Other words."}) + "\n")
     with pytest.raises(InputError, match="corpus of the sweep is missing or has changed"):
         golden(WORDS)
-    with pytest.raises(InputError, match="searched another corpus"):
+    with pytest.raises(InputError, match="has another corpus"):
         golden([*WORDS, "corpus=corpus.jsonl"])
 
 

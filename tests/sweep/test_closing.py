@@ -168,7 +168,7 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
     monkeypatch.setattr(closing, "compare_labelled", fails)
     came = concluded(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
     assert isinstance(came.verdict, NoComparison)
-    assert "could not be made: ZeroDivisionError: division by zero" in " ".join(" ".join(printed(came)).split())
+    assert "the comparison failed: ZeroDivisionError: division by zero" in " ".join(" ".join(printed(came)).split())
     assert "results.csv" in parent_run(came).files
 
 
