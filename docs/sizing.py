@@ -91,7 +91,7 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     )
     yield ""
     for point in (
-        "**Bold** figures were measured; all others are extrapolated.",
+        "In the tables of indexes, only recall and **bold** figures were measured.",
         f"""Assumptions: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
         """Hours are processor time divided by the cores of a worker. Measured times per question are upper limits,
@@ -181,7 +181,7 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
         the line through the smallest and largest measurement. *Predicted / measured* lists two processor times for
         the largest measured size: predicted from the next smaller size, and measured. The hours for pq and lancedb are
         upper limits, because the extrapolation also scales the constant time of training on samples. For pgvector,
-        times per question may be too low."""
+        extrapolated times per question may be too low."""
     )
     yield ""
     yield "| index | build | predicted / measured s | question | predicted / measured ms |"

@@ -83,7 +83,7 @@ def test_the_stored_rankings_of_a_later_corpus_are_not_those_of_the_sweep(place:
 
 def test_another_corpus_is_refused(place: Path) -> None:
     (place / "corpus.jsonl").write_text(json.dumps({"id": "cats", "text": "Other words."}) + "\n")
-    with pytest.raises(InputError, match="corpus of the sweep is missing or has changed"):
+    with pytest.raises(InputError, match="dataset of the sweep is missing, or its corpus has changed"):
         golden(WORDS)
     with pytest.raises(InputError, match="has another corpus"):
         golden([*WORDS, "corpus=corpus.jsonl"])

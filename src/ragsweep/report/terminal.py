@@ -204,7 +204,7 @@ class Terminal:
             self.line("", line)
 
     def show(self, document: Document) -> None:
-        """Print a document without its title, charts and widgets; sections are separated by an empty line."""
+        """Print the blocks that `show_block` prints, with an empty line between the sections of the document."""
         for n, section in enumerate(document.sections):
             if n:
                 self.line("", "")

@@ -1,4 +1,4 @@
-"""The state that all calls of a command share: an event loop with connections, limits per service, a usage meter."""
+"""The state that all calls of a process share: an event loop with connections, limits per service, a usage meter."""
 
 from __future__ import annotations
 

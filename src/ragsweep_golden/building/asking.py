@@ -154,7 +154,7 @@ class ModelAsker:
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Yield (chunk, language, item) for each complete item of the model's replies (see ``_read``).
 
-        ``chunks`` maps the index of each chunk to its language; the items are in this order. ``task`` is the
+        ``chunks`` maps the index of each chunk to its language; the items follow its order. ``task`` is the
         instruction to the model.
         """
         requests = [

@@ -197,7 +197,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, b
         return dataset.corpus, dataset.golden.repeated_passages
     if corpus is None:
         raise InputError(
-            "the corpus of the sweep is missing or has changed; specify the original: corpus=FOLDER or FILE"
+            "the dataset of the sweep is missing, or its corpus has changed; set the original: corpus=FOLDER or FILE"
         )
     return corpus, bool(result.run.config["dataset"].get("repeated_passages"))
 

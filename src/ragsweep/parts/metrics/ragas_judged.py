@@ -188,11 +188,11 @@ class RagasAnswerCorrectness(RagasMetric):
 
 
 class RagasFactualCorrectness(RagasMetric):
-    """Precision, recall or F-beta of the answer's claims against the reference's claims, rounded to two decimals.
+    """Precision (of the answer's claims), recall (of the reference's claims) or F-beta, rounded to two decimals.
 
-    Refusals with text are also judged. An answer without claims scores 0, as in ragas. It is not scored if the
-    reference contains no claims either, or if ``mode`` is "precision", because this mode extracts no claims from the
-    reference.
+    Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored
+    if the reference contains no claims either, or if ``mode`` is "precision", because this mode extracts no claims from
+    the reference.
     """
 
     TRAITS = PartTraits(version="3")

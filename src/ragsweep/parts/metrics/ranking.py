@@ -51,7 +51,7 @@ GAINS: Mapping[Gain, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 class Ndcg(EvidenceMetric):
-    """Discounted cumulative gain of the ranking, divided by the ideal gain: evidence at early ranks counts more.
+    """Discounted cumulative gain (DCG) of the ranking, divided by that of the ideal ranking.
 
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
     techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain

@@ -92,9 +92,9 @@ class Cloud:
 def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Iterator[ParameterMeans | Cloud]:
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
-    A parameter has a curve if each of its values was run with the same settings of all other parameters, so that the
-    means differ in nothing else. Otherwise a numeric parameter has a scatter plot (`Cloud`), and any other parameter is
-    omitted.
+    A parameter has a curve if each of its values was run with the same settings of all other parameters, so that
+    only this parameter explains the differences. Otherwise, a numeric parameter has a scatter plot (`Cloud`), and any
+    other parameter is omitted.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)

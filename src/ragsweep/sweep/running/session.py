@@ -1,4 +1,4 @@
-"""The session of a process: build experiments from configs and evaluate them, with shared datasets and parts."""
+"""Build experiments from configs and evaluate them, with datasets and parts shared within a process."""
 
 from __future__ import annotations
 
