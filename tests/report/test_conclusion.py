@@ -120,7 +120,7 @@ def test_gains_and_losses_of_an_amount_are_shares_of_the_other_config(factor: fl
     assert against.lost > 0
     lost = 1 - math.exp(-against.lost) if rising else math.exp(against.lost) - 1
     assert found["lost_if_wrong"] == pytest.approx(lost)
-    assert float(re.findall(r"worse, the expected loss is ([\d.]+) %", sentence(open_))[-1]) == pytest.approx(
+    assert float(re.findall(r"worse, then by ([\d.]+) % on", sentence(open_))[-1]) == pytest.approx(
         100 * lost, rel=0.06
     )
 

@@ -77,7 +77,7 @@ def test_coverage_just_below_the_required_one_is_not_rounded_up_to_it() -> None:
 
 def test_note_states_the_denominator_and_what_was_left_out() -> None:
     some = "1,100 of 1,500 questions have evidence (for recall, nDCG)"
-    assert evidence_note(FACTS) == f"{some}, 400 no answer (for refusals); 7 left out: no label"
+    assert evidence_note(FACTS) == f"{some}; 400 unanswerable (for refusals); 7 left out: no label"
     assert evidence_note(replace(FACTS, unanswerable=0)) == f"{some}; 7 left out: no label"
     every = replace(FACTS, questions=3, with_evidence=3, unanswerable=0, left_out={})
     assert evidence_note(every) == "3 of 3 questions have evidence"
@@ -89,8 +89,8 @@ def test_note_on_different_golden_sets_states_only_what_is_true_for_all() -> Non
     more = replace(fewer, questions=40, with_evidence=37, left_out={"no label": 7, "beyond dataset.limit=40": 1460})
     said = evidence_note(replace(more, unanswerable=3), replace(fewer, unanswerable=0))
     assert said == (
-        "18 to 37 of 20 to 40 questions have evidence (for recall, nDCG),"
-        " 0 to 3 no answer (for refusals); 7 left out: no label"
+        "18 to 37 of 20 to 40 questions have evidence (for recall, nDCG);"
+        " 0 to 3 unanswerable (for refusals); 7 left out: no label"
     )
 
 

@@ -170,7 +170,7 @@ def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
     gain, measured = lead(verdict, found.gain), float(verdict.ranked[row] - verdict.ranked[found.row])
     if math.isnan(found.probability):
         return f"better by {gain} on average; too few independent questions for a probability"
-    lost = f"; if it is worse, the expected loss is {deficit(verdict, found.lost)}"
+    lost = f"; if it is worse, then by {deficit(verdict, found.lost)} on average"
     lost = lost if found.probability < SURE else ""
     if not (verdict.differences.by_labels or verdict.adaptive):
         is_first = found is (verdict.choice.baseline or verdict.choice.runner_up)

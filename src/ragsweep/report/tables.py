@@ -134,7 +134,7 @@ def evidence_note(*datasets: DatasetFacts) -> str:
     needed = " (for recall, nDCG)" if any(one.with_evidence < one.questions for one in datasets) else ""
     having = counts_range(one.with_evidence for one in datasets)
     unanswerable = counts_range(one.unanswerable for one in datasets)
-    without = f", {unanswerable} no answer (for refusals)" if unanswerable != "0" else ""
+    without = f"; {unanswerable} unanswerable (for refusals)" if unanswerable != "0" else ""
     return f"{having} of {questions} questions {'has' if having == '1' else 'have'} evidence{needed}{without}{left_out}"
 
 
