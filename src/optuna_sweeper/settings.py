@@ -71,7 +71,7 @@ class SearchSettings:
         check_url(plain["storage"])
         if race and len(directions) > 1:
             raise HydraException(
-                f"{_WHERE}.race: a race compares a single number, but {_WHERE}.direction lists {len(directions)}"
+                f"{_WHERE}.race: a race has a single objective, but {_WHERE}.direction lists {len(directions)}"
                 " directions; set one, or omit the race"
             )
         names = plain["objectives"] or ()

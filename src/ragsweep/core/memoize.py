@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise a pure function by the identity of its positional arguments; do not modify the arguments.
+    """Memoise a pure function by the identity of its positional arguments, which must not be modified.
 
     Strings, bytes and integers are compared by value, all other arguments by identity. The arguments of a cached result
     are kept in memory.

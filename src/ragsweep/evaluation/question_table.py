@@ -79,7 +79,7 @@ class QuestionTable:
     def probed(self) -> tuple[str, ...]:
         """The MOST_PROBED distinct search texts with the lowest hashes, for which latency is measured.
 
-        The order of the questions therefore has no effect, and additional questions replace only a few of the chosen
+        The order of the questions therefore has no effect, and a few additional questions replace few of the chosen
         texts.
         """
         return tuple(sorted(set(self.queries), key=content_hash)[:MOST_PROBED])

@@ -112,8 +112,7 @@ def _as_json(value: Any) -> Any:
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
     """Return the objects in a YAML file; all scalars except null are read as strings.
 
-    The file must be a list of objects or a single object. A file that is not YAML and a value that is not an object are
-    faults.
+    The file must be a list of objects or a single object. Invalid YAML and values that are not objects are faults.
     """
     import yaml  # type: ignore[import-untyped]
 

@@ -60,7 +60,7 @@ KINDS = (*NUMBERS, "own", "shared")
 
 
 class OtherRecordFormat(InputError):
-    """The error for a record that another version of ragsweep wrote."""
+    """The error for a record in a format that this version of ragsweep cannot read."""
 
 
 @dataclass(frozen=True)

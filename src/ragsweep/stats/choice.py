@@ -206,7 +206,7 @@ def against(beliefs: Beliefs, row: int, other: int) -> Against:
 
 
 def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], count: int) -> Flags:
-    """Flag the configs, of ``count`` in all, whose limited costs are known and within the limits."""
+    """Flag those of ``count`` configs whose costs, where a limit is set, are known and within the limit."""
     allowed = np.ones(count, dtype=bool)
     for name, limit in limits.items():
         allowed &= costs[name] <= limit if name in costs else False

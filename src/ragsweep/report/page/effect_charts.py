@@ -246,7 +246,7 @@ def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
 
 
 def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Return each text's height from 0 to 1 (numbers to scale, other texts evenly; `UNSET` for ""), and the ticks."""
+    """Return the texts' heights from 0 to 1 (to scale if all are numbers, else even; `UNSET` for ""), and the ticks."""
     names = list(dict.fromkeys(text for text in texts if text))
     numbers = read_numbers(names)
     if numbers is None:

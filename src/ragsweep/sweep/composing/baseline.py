@@ -32,7 +32,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         return command, made
     if not (isinstance(declared, str) or is_whole(declared)):
         raise ConfigError(
-            f"{BASELINE}: must be the number of a config, a name, a run, or overrides in quotes, got {declared!r}"
+            f"{BASELINE}: must be a config's number or name, a run, or overrides in quotes, got {declared!r}"
         )
     number, settings = read_number(declared), command.search
     most = len(configs) if settings is None else len(trial_names(settings)) if is_own(settings) else math.inf

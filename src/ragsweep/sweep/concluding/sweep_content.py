@@ -85,7 +85,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     """Yield commands that the user may run next, with descriptions.
 
     If the sweep is not in the default store, the first command sets RAGSWEEP_STORE for the others. A comparison of two
-    configs is suggested only if neither is PARTIAL and their scores differ on some question, costs aside.
+    configs is suggested only if neither is PARTIAL and, costs aside, any config's scores differ from the reference's.
     """
     folder, usual = summary.ledger and summary.ledger.path.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
