@@ -24,8 +24,8 @@ This page, written by `python docs/parts.py`, lists the options of the config gr
 option's keys. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800`
 sweeps over a key. `???` marks a required value, and `...` a multi-line value. URLs are examples. A range such as "20 to
 80" is worth sweeping, but other values are often accepted. A cost marked "stored" or "once" is not paid again. "Keys of
-`x`" means that the option also has the keys of `x`. An empty option cell repeats the cell above. If the options in a
-row have different defaults, the row lists the most common default and the exceptions, or one default per option.
+`x`" means that the option also has the keys of `x`. An empty option cell repeats the cell above. If defaults differ
+within a row, it lists the most common and the exceptions, or one per option.
 """
 
 
