@@ -20,12 +20,12 @@ Shared = Mapping[tuple[str, str], list[str]]
 
 HEAD = """# Parts
 
-This page, written by `python docs/parts.py`, lists the options of the config groups that select parts, and each
-option's keys. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800`
-sweeps over a key. `???` marks a required value, and `...` a multi-line value. URLs are examples. A range such as "20 to
-80" is worth sweeping, but other values are often accepted. A cost marked "stored" or "once" is not paid again. "Keys of
-`x`" means that the option also has the keys of `x`. An empty option cell repeats the cell above. If defaults differ
-within a row, it lists the most common and the exceptions, or one per option.
+This page, written by `python docs/parts.py`, lists the options of the config groups that select parts (except
+`metrics`, `targets` and `tracking`), and each option's keys. `chunker=recursive` selects an option, `chunker.size=400`
+sets a key, and `-m chunker.size=400,800` sweeps over a key. `???` marks a required value, and `...` a multi-line value.
+URLs are examples. A range such as "20 to 80" is worth sweeping, but other values are often accepted. A cost marked
+"stored" or "once" is not paid again. "Keys of `x`" means that the option also has the keys of `x`. An empty option cell
+repeats the cell above. If defaults differ within a row, it lists the most common and the exceptions, or one per option.
 """
 
 
