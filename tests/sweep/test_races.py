@@ -294,7 +294,7 @@ TWO = "llm.model=good,bad"
         nightly([TWO, "objective=token_f1,refusal"], "objective: cannot differ in a race"),
         nightly([TWO, "seed=0,1"], "seed: cannot differ in a race"),
         nightly([TWO, "dataset.limit=20,30"], "must have the same questions"),
-        nightly([TWO, "objective=[token_f1,refusal]", "hydra/sweeper=optuna"], "compares a single number"),
+        nightly([TWO, "objective=[token_f1,refusal]", "hydra/sweeper=optuna"], "compares one number"),
         nightly(
             [TWO, "hydra/sweeper=optuna", 'hydra.sweeper.constraints=["context_tokens <= 9"]'], "by the objective alone"
         ),
