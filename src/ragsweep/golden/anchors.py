@@ -68,10 +68,20 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
     finds no anchor with these words, unless the markup between them is very long. If ``wanted`` is empty, the result is
     True.
     """
+    if not wanted or not all(word in text for word in wanted):
+        return not wanted
+    reach, longest = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP, max(wanted, key=len)
+    windows: list[Span] = []  # the parts of the text near an occurrence of the longest word
+    for place in _places(text, longest):
+        start = windows.pop()[0] if windows and windows[-1][1] >= place - reach else max(0, place - reach)
+        windows.append((start, place + reach))
+    return any(_follow(text[start:end], wanted, reach) for start, end in windows)
+
+
+def _follow(text: str, wanted: Sequence[str], reach: int) -> bool:
+    """Return whether the words ``wanted`` follow each other in ``text`` within ``reach`` characters."""
     if not all(word in text for word in wanted):
         return False
-    reach, longest = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP, max(wanted, key=len, default="")
-    text = text[max(0, text.find(longest) - reach) : text.rfind(longest) + reach]
     hiding = [one.start() for one in _HIDING.finditer(text)]
     reached: list[Span] = []  # (a possible end of the words so far, their latest start for this end)
     for n, word in enumerate(wanted):
@@ -117,8 +127,9 @@ def composed(text: str) -> str:
     """
     if text.isascii():
         return text
-    letters = {ord(letter): plain for letter in set(text) if (plain := _plain_letters(letter)) != letter}
-    return unicodedata.normalize("NFC", without_soft_hyphens(text).translate(letters))
+    letters = {ord(letter): one for letter in set(text) if (one := _plain_letters(letter)) != letter}
+    plain = without_soft_hyphens(text)
+    return unicodedata.normalize("NFC", plain.translate(letters) if letters else plain)  # `translate` is slow
 
 
 def canonical(text: str) -> str:
