@@ -18,6 +18,7 @@ from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_te
 from onnx.numpy_helper import from_array
 from transformers import ModernBertConfig, ModernBertModel
 
+from ragsweep.core.digests import file_digest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import deadline
 from ragsweep.parts import model_files, onnx_model
@@ -252,7 +253,7 @@ def test_auto_never_computes_tokens_in_int8_and_says_so(
     further: set[str], dtype: str, tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_files, "cpu_flags", lambda: frozenset({"avx512_vnni", *further}))
-    weights = model_files.file_digest(tiny_embedder / model_files.WEIGHTS)
+    weights = file_digest(tiny_embedder / model_files.WEIGHTS)
     monkeypatch.setattr(model_files, "RANKED_ALIKE_IN_INT8", frozenset({weights}))
     auto, exact, int8 = (embedder(tiny_embedder, dtype=dtype) for dtype in ("auto", dtype, "int8"))
     (found,), (expected,), (other,) = (part.embed_tokens(["the cat sat"], "document") for part in (auto, exact, int8))

@@ -5,7 +5,6 @@ hub. This module does not import torch, so that planning a sweep stays fast.
 """
 
 import functools
-import hashlib
 import importlib.util
 import json
 import os
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ragsweep.core.digests import file_digest
 from ragsweep.core.errors import ConfigError, first_line, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.interruption import raise_overdue
@@ -40,21 +40,6 @@ LIBRARYS_OWN = "sentence_transformers."
 KERNEL = re.compile(r"_implementation(_internal)?$")
 """Matches the keys of settings whose value is a keyword of the library or the id of a kernel on the hub."""
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; the result is cached until the file changes.
-
-    A change is detected by device, inode, size, ``mtime`` and ``ctime``; programs cannot reset ``ctime``.
-    """
-    state = path.stat()
-    return _digest(path.resolve(), (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-
-
-@functools.lru_cache(maxsize=256)
-def _digest(path: Path, version: tuple[int, ...]) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from ragsweep.core.digests import file_digest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import Gguf
 from ragsweep.parts.generators.gguf import convert
-from ragsweep.parts.model_files import file_digest
 from ragsweep.testing.contract import collect
 from ragsweep.testing.generators import GeneratorContract
 from support.models import smollm2

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
 
+from ragsweep.core.digests import file_digest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, cut, cut_within, encodable, windows
 from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
@@ -108,7 +109,7 @@ class Tokens:
         Raises ConfigError if the tokenizer file is not found.
         """
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
-        return {"tokenizer": model_files.file_digest(path), **versions(["tokenizers"])}
+        return {"tokenizer": file_digest(path), **versions(["tokenizers"])}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last window of a document may be shorter.

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ragsweep.core.digests import file_digest
 from ragsweep.core.types import Embeddings, Floats, Integers, PartTraits
 from ragsweep.parts.libraries import UsesLibraries
-from ragsweep.parts.model_files import file_digest, packaged
+from ragsweep.parts.model_files import packaged
 from ragsweep.parts.unit_vectors import unit
 
 TOKENIZED_AT_ONCE = 1024

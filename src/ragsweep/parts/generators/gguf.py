@@ -13,12 +13,13 @@ from pathlib import Path
 from queue import Queue
 from typing import Any, ClassVar
 
+from ragsweep.core.digests import file_digest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts.libraries import versions
 from ragsweep.parts.limits import SEEDS, check_at_least, check_drawing
-from ragsweep.parts.model_files import file_digest, loading, package_folder
+from ragsweep.parts.model_files import loading, package_folder
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.session import each_in_threads
 from ragsweep.services.thoughts import TAGS, check_tags, separate

@@ -1,0 +1,72 @@
+"""Laws of the digests of files: they follow the content, also when they are cached on disk."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from ragsweep.core import digests
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the cache on disk, in which the digests of all files are cached, however new and small."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(digests, "LARGE_BYTES", 0)
+    monkeypatch.setattr(digests, "SETTLED_SECONDS", -1.0)
+    return tmp_path / "ragsweep" / "digests"
+
+
+def in_new_process(path: Path) -> str:
+    digests._digest.cache_clear()
+    return digests.file_digest(path)
+
+
+def test_changed_file_is_hashed_again_though_size_and_mtime_are_equal(tmp_path: Path, cache: Path) -> None:
+    path, other = tmp_path / "weights", tmp_path / "other"
+    path.write_bytes(b"aaaa")
+    first, before = digests.file_digest(path), path.stat()
+    path.write_bytes(b"bbbb")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    second = digests.file_digest(path)
+    other.write_bytes(b"cccc")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+    found = [first, second, digests.file_digest(path)]
+    assert found == [hashlib.sha256(content).hexdigest() for content in (b"aaaa", b"bbbb", b"cccc")]
+
+
+def test_a_large_file_is_hashed_once_per_user(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"aaaa")
+    assert in_new_process(path) == hashlib.sha256(b"aaaa").hexdigest()
+    (entry,) = cache.iterdir()
+    entry.write_text("f" * 64)
+    assert in_new_process(path) == "f" * 64
+    assert entry.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_or_unusable_cache_only_costs_time(tmp_path: Path, cache: Path) -> None:
+    path, digest = tmp_path / "weights", hashlib.sha256(b"aaaa").hexdigest()
+    path.write_bytes(b"aaaa")
+    cache.parent.write_text("a file, where the folder should be")
+    assert in_new_process(path) == digest
+    cache.parent.unlink()
+    in_new_process(path)
+    (entry,) = cache.iterdir()
+    entry.write_text("")
+    assert in_new_process(path) == digest == entry.read_text()
+
+
+def test_small_and_recently_changed_files_are_not_cached_on_disk(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"aaaa")
+    monkeypatch.setattr(digests, "LARGE_BYTES", 5)
+    in_new_process(path)
+    monkeypatch.setattr(digests, "LARGE_BYTES", 0)
+    monkeypatch.setattr(digests, "SETTLED_SECONDS", 3600.0)
+    in_new_process(path)
+    assert not cache.exists()
