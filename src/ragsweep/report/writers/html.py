@@ -6,6 +6,8 @@ import html
 import math
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from importlib.resources import files
 from itertools import groupby
 from string import Template
@@ -92,12 +94,7 @@ def _statements(block: Statements) -> Item:
 
 
 def write_page(document: Mapping[str, Any]) -> bytes:
-    """Return the HTML page, in UTF-8, for the data from :func:`page_data`.
-
-    The chart library is gzipped and base64-encoded, which reduces it from 5 to 2 MB; the page unpacks it.
-    """
-    from plotly.offline import get_plotlyjs
-
+    """Return the HTML page, in UTF-8, for the data from :func:`page_data`."""
     data = to_json(document, indent=None)
     for character, escape in _ESCAPES.items():
         data = data.replace(character, escape)  # ten times as fast as str.translate
@@ -106,9 +103,27 @@ def write_page(document: Mapping[str, Any]) -> bytes:
         "style": _file("page.css"),
         "data": data,
         "script": _file("page.js"),
-        "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=4, mtime=0)).decode("ascii"),
+        "plotly": compress_chart_library().result(),
     }
     return Template(_file("page.html")).substitute(parts).encode("utf-8", "replace")
+
+
+@cache
+def compress_chart_library() -> Future[str]:
+    """Return the future chart library, gzipped and encoded in base64 (2 instead of 5 MB); the page unpacks it.
+
+    The library is compressed in a thread: a caller that prepares other content before the page saves the time.
+    """
+
+    def compress() -> str:
+        from plotly.offline import get_plotlyjs
+
+        return base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=4, mtime=0)).decode("ascii")
+
+    pool = ThreadPoolExecutor(1)
+    library = pool.submit(compress)
+    pool.shutdown(wait=False)
+    return library
 
 
 def _file(name: str) -> str:
