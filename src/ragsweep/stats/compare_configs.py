@@ -167,7 +167,7 @@ def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> 
     if length_keys(results[row], results[other], compared):
         return None
     gains = compared.better[row] - compared.better[other]
-    largest = largest_loss(compared.scores[other], falls=compared.higher_is_better)
+    largest = largest_loss(compared.scores[other], compared.unit, falls=compared.higher_is_better)
     return rare_losses(gains, compared.clusters, largest, compared.weights)
 
 

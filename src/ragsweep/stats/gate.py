@@ -279,8 +279,8 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]
     texts = {name: f'{name} "{text}"' for name, text in zip(names, before.questions["question"], strict=True)}
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
-    slack = (candidate - baseline) * matrix.sign + allowed
-    beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
+    slack, near = (candidate - baseline) * matrix.sign + allowed, _ROUNDING * np.abs(matrix.scores).max(axis=0)
+    beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -near[n]]
     note = "" if len(slack) else "no question was scored in both configs"
     if missing:
         note = f"not scored in the candidate: {list_first(missing)}"

@@ -1,9 +1,15 @@
 """Losses too rare to have been seen: what they leave of a lead, and how frequent they may be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
 from scipy import stats
 
+from ragsweep.stats.inference.factorial import effects
+from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.noninferiority import gate
 from ragsweep.stats.inference.rare_losses import (
     SEEN,
     chance_of_no_gain,
@@ -14,6 +20,8 @@ from ragsweep.stats.inference.rare_losses import (
     rare_losses,
     studentised_low,
 )
+from ragsweep.stats.inference.slices import by_slice
+from support.matrices import matrices
 
 
 def skewed(questions: int, seed: int, loss: float = 0.5, share: float = 0.04) -> np.ndarray:
@@ -76,11 +84,29 @@ def test_losses_are_seen_where_ten_clusters_lose_half_a_mean_gain() -> None:
 
 def test_the_largest_loss_follows_from_bounds_where_there_are_any() -> None:
     scores = np.array([0.2, 0.7])
-    assert largest_loss(scores, falls=True) == pytest.approx(0.7)
-    assert largest_loss(scores, falls=False) == pytest.approx(0.8)
-    assert largest_losses(scores) == (largest_loss(scores, falls=True), largest_loss(scores, falls=False))
-    assert largest_loss(scores * 100, falls=True) == pytest.approx(70)
-    assert largest_loss(np.zeros(0), falls=True) == 0
+    assert largest_loss(scores, "", falls=True) == pytest.approx(0.7)
+    assert largest_loss(scores, "", falls=False) == pytest.approx(0.8)
+    assert largest_losses(scores, "") == (largest_loss(scores, "", falls=True), largest_loss(scores, "", falls=False))
+    assert largest_loss(scores * 100, "", falls=True) == pytest.approx(70)
+    assert largest_loss(np.zeros(0), "", falls=True) == 0
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+@given(matrices())
+def test_no_decision_on_amounts_depends_on_their_unit(higher_is_better: bool, one: Matrix) -> None:
+    """The zeros among the scores exclude a comparison by ratios; as shares, these scores would be bounded by 1."""
+    one = replace(one, unit="USD", higher_is_better=higher_is_better)
+    labels, settings = {"all": ["each"] * len(one.questions)}, [{"k": str(row)} for row in range(len(one.configs))]
+
+    def decisions(scale: float) -> tuple[object, ...]:
+        amounts = replace(one, values=one.values * scale)
+        losses = np.array(largest_losses(amounts.scores, amounts.unit)) / scale
+        (part,) = by_slice(amounts, labels)
+        exposed = [effect.exposed for effect in effects(settings, amounts).effects]
+        tested = gate(amounts.select_configs([0, 1]), 0.05 * scale)
+        return losses.tolist(), part.exposed.tolist(), exposed, tested.decision, tested.low / scale
+
+    assert decisions(1024) == decisions(1)  # a power of 2, so that no rounding differs
 
 
 def test_the_chance_is_that_of_exponential_weights() -> None:

@@ -99,11 +99,12 @@ def effects(
     rows[np.abs(rows) <= NEGLIGIBLE * np.abs(matrix.values).max(initial=0)] = 0  # rounding errors of one sign
     bounds = bound(cluster_scores(rows, matrix.clusters, matrix.weights), resamples)
     lengthens = np.array([len(term) == 1 and term[0][0] in lengthening for term in terms])[known]
-    shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= -NEGLIGIBLE).all(axis=1))
+    shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= 0).all(axis=1))
     allowed = needed_p_value(bounds.critical, bounds.degrees)
     exposed = np.zeros(len(terms), dtype=bool)
     scaled = rows / np.array([len(term) for term in terms])[known, None]  # a question can lose twice in an interaction
-    exposed[known] = find_exposed(scaled, matrix.clusters, shown, largest_losses(matrix.scores), allowed)
+    most = largest_losses(matrix.scores, matrix.unit)
+    exposed[known] = find_exposed(scaled, matrix.clusters, shown, most, allowed)
     numbers = np.full((len(terms), 4), math.nan)
     numbers[known] = np.stack([bounds.means, bounds.low, bounds.high, bounds.errors], axis=1)
     found = []

@@ -213,7 +213,7 @@ def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float
     scores, turned = matrix.scores, turn * slack
     if matrix.unit or scores.min() < 0 or scores.max() > 1:
         return math.inf, ""
-    loss = largest_loss(scores[0], falls=(turn > 0) == matrix.higher_is_better) - turn * margin
+    loss = largest_loss(scores[0], "", falls=(turn > 0) == matrix.higher_is_better) - turn * margin
     least = least_gain(turned, matrix.clusters, loss)
     if least < 0 and losses_are_seen(turned, matrix.clusters):
         return studentised_low(turned, matrix.clusters, matrix.weights), SKEWED
@@ -225,7 +225,7 @@ def _end(matrix: Matrix, slack: Doubles, side: float) -> float:
     apart, clusters, weights = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters, matrix.weights
     if not apart.any():
         share = 1 - (1 - LEVEL) ** (1 / effective_clusters(np.bincount(clusters, weights).astype(np.float64)))
-        largest = largest_loss(matrix.scores[0], (side < 0) == matrix.higher_is_better)
+        largest = largest_loss(matrix.scores[0], matrix.unit, (side < 0) == matrix.higher_is_better)
         return float(slack.mean() + side * share * largest)
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())

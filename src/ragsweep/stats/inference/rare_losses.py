@@ -53,20 +53,20 @@ def rare_losses(gains: Doubles, clusters: Numbers, largest: float, weights: Doub
     return RareLosses(survives, largest, share, seen, round(effective))
 
 
-def largest_loss(scores: Doubles, falls: bool) -> float:
-    """Return the largest possible loss of one question; scores between 0 and 1 are assumed to be bounded by 0 and 1.
+def largest_loss(scores: Doubles, unit: str, falls: bool) -> float:
+    """Return the largest possible loss of one question; scores from 0 to 1 without a ``unit`` are bounded by 0 and 1.
 
     The loss is the distance from the highest score to 0 if a loss is a lower score (``falls``), else from the lowest
     score to 1. For other scores, it is the largest absolute score; 0 if there are no scores.
     """
-    if not scores.size or scores.min() < 0 or scores.max() > 1:
+    if unit or not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))
     return float(scores.max() if falls else 1 - scores.min())
 
 
-def largest_losses(scores: Doubles) -> tuple[float, float]:
+def largest_losses(scores: Doubles, unit: str) -> tuple[float, float]:
     """Return the largest fall, and the largest rise, of one question from these scores (see ``largest_loss``)."""
-    return largest_loss(scores, falls=True), largest_loss(scores, falls=False)
+    return largest_loss(scores, unit, falls=True), largest_loss(scores, unit, falls=False)
 
 
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:

@@ -51,7 +51,7 @@ def by_slice(
     p_values = np.stack([randomisation(part.values, part.clusters) for part in parts])
     p_values[:, 0] = math.nan  # so that Holm's correction does not count the baseline
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
-    most, guarded = largest_losses(matrix.scores[0]), True if rising is None else ~rising
+    most, guarded = largest_losses(matrix.scores[0], matrix.unit), True if rising is None else ~rising
     found = []
     intervals = _intervals(parts, [matrix.clusters[mask] for *_, mask in chosen], matrix, resamples)
     for (label, value, _), part, ends, p, adjusted in zip(chosen, parts, intervals, p_values, corrected, strict=True):
