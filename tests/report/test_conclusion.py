@@ -151,6 +151,13 @@ def test_a_cost_is_stated_in_its_currency() -> None:
     same = [one_metric(name, BASE, cost_per_1000=cost) for name, cost in (("a", 2.0), ("b", 1.0))]
     priced = [changed(one, measured={"cost_per_1000": {"unit": "EUR"}}) for one in same]
     assert "the cheapest, with a cost of 1.0 EUR per 1,000 questions" in sentence(decide(*priced))
+    both = "as a, with a cost of 1.0 EUR per 1,000 questions instead of 2.0 EUR."
+    assert both in sentence(
+        decide(
+            *priced,
+            changed(one_metric("c", BASE - 0.1, cost_per_1000=3.0), measured={"cost_per_1000": {"unit": "EUR"}}),
+        )
+    )
 
 
 @pytest.mark.parametrize("baseline", [None, "a"])
@@ -185,8 +192,8 @@ def test_a_latency_is_compared_with_that_of_the_named_config_and_a_busy_machine_
     said = sentence(decide(base, choice, rival, baseline="a"))
     assert "Against the runner-up, c, it is" in said
     mark = "measured while the machine was busy" if slow > 2 else "x 200"
-    assert f"Against the baseline, it has a latency of 400 ms at p95 instead of 2.0 ({mark})." in said
-    assert ("Against the runner-up, it has a latency of 400 ms at p95 instead of 20 (x 20)." in said) == (
+    assert f"Against the baseline, it has a latency of 400 ms at p95 instead of 2.0 ms ({mark})." in said
+    assert ("Against the runner-up, it has a latency of 400 ms at p95 instead of 20 ms (x 20)." in said) == (
         rival_ms < 300
     )
     assert said.count("it has a latency of") == 1 + (rival_ms < 300)
@@ -208,7 +215,7 @@ def test_a_choice_that_is_slower_by_less_than_the_machine_varies_is_stated_as_un
     )
     said = sentence(decide(rival, choice))
     assert ("it has a latency of" in said) == mentioned
-    uncertain = "a latency of 93 ms at p95 instead of 60 (x 1.6, not certain: the speed of the machine varies)."
+    uncertain = "a latency of 93 ms at p95 instead of 60 ms (x 1.6, not certain: the speed of the machine varies)."
     assert (uncertain in said) == (ms == 93)
 
 

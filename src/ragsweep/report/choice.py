@@ -26,7 +26,7 @@ WORDS = {
 PRICED = {
     "cost_per_1000": "a cost of {} per 1,000 questions",
     "context_tokens": "{} context tokens",
-    "latency_p95_ms": "a latency of {} ms at p95",
+    "latency_p95_ms": "a latency of {} at p95",
 }
 """Cost metric -> a phrase with its value, as in "Against the baseline, it has 900 context tokens"."""
 NOTABLE = 1.5
@@ -184,9 +184,8 @@ def _expected(verdict: SweepComparison, row: int, found: Against) -> str:
 def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     choice = verdict.choice
     assert choice.row is not None
-    values, lost = verdict.costs.values[choice.cost], verdict.beliefs.expected_loss(choice.row, best.row)
-    saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
-    saving += _while_busy(verdict, choice.cost, choice.row, best.row)
+    lost, pair = verdict.beliefs.expected_loss(choice.row, best.row), (choice.cost, choice.row, best.row)
+    saving = _priced(verdict, *pair) + _while_busy(verdict, *pair)
     limit, loses = size(verdict, choice.loss), deficit(verdict, lost)
     loses = f"almost {loses}" if loses == limit else loses
     text = (
@@ -204,15 +203,16 @@ def _tied(verdict: SweepComparison, row: int) -> Iterator[Statement]:
     cost = costs.deciding([row, *tied]) if tied else ""
     if dearer := [other for other in tied if cost and costs.saves(cost, row, other)]:
         other = min(dearer, key=lambda one: (costs.values[cost][one], configs[one]))
-        saving = f"{_priced(verdict, cost, row)} instead of {number(costs.values[cost][other], '-')}"
-        saving += _while_busy(verdict, cost, row, other)
+        saving = _priced(verdict, cost, row, other) + _while_busy(verdict, cost, row, other)
         data = {"config": configs[other], "cost": cost}
         yield Statement("", f"It has the same score on every question as {name(verdict, other)}, with {saving}.", data)
 
 
-def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
-    currency = verdict.results[row].summaries.metrics[cost].unit if cost == "cost_per_1000" else ""
-    return PRICED[cost].format(f"{number(verdict.costs.values[cost][row], '-')} {currency}".rstrip())
+def _priced(verdict: SweepComparison, cost: str, row: int, *instead_of: int) -> str:
+    currency = f" {verdict.results[row].summaries.metrics[cost].unit}".rstrip()
+    unit = {"cost_per_1000": currency, "latency_p95_ms": " ms"}.get(cost, "")
+    first, *other = (f"{number(verdict.costs.values[cost][n], '-')}{unit}" for n in (row, *instead_of))
+    return " instead of ".join([PRICED[cost].format(first), *other])
 
 
 def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
@@ -238,7 +238,7 @@ def _costs(verdict: SweepComparison, row: int, other: int, who: str) -> Iterator
             ratios[cost] = ratio
             by = _while_busy(verdict, cost, row, other).removeprefix(", ") or factor(ratio)
             by += "" if apart else ", not certain: the speed of the machine varies"
-            texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({by})")
+            texts.append(f"{_priced(verdict, cost, row, other)} ({by})")
     if texts:
         yield Statement("", f"Against the {who}, it has {', '.join(texts)}.", ratios)
 
