@@ -20,7 +20,7 @@ from ragsweep.commands.comparison import PairRows, difference_text, find_family,
 from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, part_scored
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount, chance, signed
@@ -128,11 +128,10 @@ def _details(rows: PairRows) -> Iterator[Statement]:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
             yield Statement("note", f"{metric}: {row['note']}", {"metric": metric})
-        if (left := row["scored"] - questions) > 0:
+        if row["scored"] > questions:
             yield Statement(
                 "note",
-                f"{metric}: compared on {questions:,} of {row['scored']:,} questions; the"
-                f" {'others lack' if left > 1 else 'other lacks'} a score in at least one config",
+                f"{metric}: compared on {part_scored(questions, row['scored'], ' in at least one config')}",
                 {"metric": metric, "questions": questions, "scored": row["scored"]},
             )
         yield from _slice_notes(row, [part for part in rows.slices if part["metric"] == metric])

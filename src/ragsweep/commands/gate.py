@@ -13,7 +13,7 @@ from ragsweep.commands.comparison import pair_verdicts
 from ragsweep.commands.gate_report import EXIT_STATUS, Decision, GateDecision, correction, gate_document
 from ragsweep.commands.labels import LABELS, check_labelled, known_bounds, metric_range, read_run_labels
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, part_scored
 from ragsweep.core.results import Result
 from ragsweep.golden.text_files import read_lines
 from ragsweep.report.tables import to_json, weighted_note
@@ -283,10 +283,9 @@ def _overall(checks: Sequence[Check]) -> Decision:
 def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Iterator[str]:
     for check in checks:
         yield from check.lost
-        if check.label in ("", EACH) and (left := chosen - check.found.questions) > 0:
+        if check.label in ("", EACH) and chosen > check.found.questions:
             where = " in at least one config" if check.condition.paired else ""
-            tested = f"tested on {check.found.questions:,} of {chosen:,} questions"
-            yield f"{check.name}: {tested}; the {'others lack' if left > 1 else 'other lacks'} a score{where}"
+            yield f"{check.name}: tested on {part_scored(check.found.questions, chosen, where)}"
     sliced = {(check.label, check.condition.metric) for check in checks}
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):

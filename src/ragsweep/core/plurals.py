@@ -8,6 +8,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def part_scored(scored: int, total: int, where: str = "") -> str:
+    """Return ``9 of 12 questions; the others lack a score``, followed by ``where``."""
+    lack = "others lack" if total - scored > 1 else "other lacks"
+    return f"{scored:,} of {total:,} questions; the {lack} a score{where}"
+
+
 def part_shown(shown: int, total: int, what: str = "configs", which: str = "") -> str:
     """Return a space and a sentence about a shortened list, `` 10 of 18 configs are shown.``; "" for a complete list.
 
