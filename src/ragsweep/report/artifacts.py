@@ -98,7 +98,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 def numbers(verdict: SweepComparison) -> dict[str, float]:
     """Return the numbers of a comparison as metrics of the MLflow parent run; NaN and infinity are omitted.
 
-    The names contain no slash, because MLflow shows the charts of metrics with a slash in their names first.
+    The names contain no slash: MLflow shows metrics in a separate section for each text before a slash.
     """
     values = {
         "verdict_configs": len(verdict.matrix.configs),
