@@ -289,6 +289,8 @@ def main() -> None:
     print("\n".join(lines))
     said = (f"`python benchmarks/sweep.py`, {CONFIGS} configs, Python {platform.python_version()}, {os.cpu_count()}"
             " cores; whole processes, imports included")  # fmt: skip
+    if set(flags.parts) != set(PARTS):
+        said += f"; parts measured in this call: {', '.join(flags.parts)}; other rows may be from earlier calls"
     keep_results("sweep", [said, "", *lines])
     plot(found, ROOT / "docs" / "sweep.png")
 
