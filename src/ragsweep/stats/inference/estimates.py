@@ -204,10 +204,10 @@ class RareLosses:
 
     ``survives`` is true if losses are impossible, or if the lead withstands one additional cluster that loses
     everything. If enough losses were observed, the studentised bootstrap must exclude a mean gain of 0 instead; if the
-    clusters do not vary, the mean gain must be positive. ``size`` is the
-    largest possible loss of one question, in the metric's unit. ``seen`` is the number of clusters whose mean loss was
-    at least half of ``size``; ``share`` is the upper bound on the share of such clusters, one-sided at ``LEVEL``.
-    ``questions`` is the effective number of clusters.
+    clusters do not vary, the mean gain must be positive. ``size`` is the largest possible loss of one question, in the
+    metric's unit. ``seen`` is the number of clusters whose mean loss was at least half of ``size``; ``share`` is the
+    upper bound on the share of such clusters, one-sided at ``LEVEL``. ``questions`` is the effective number of
+    clusters.
     """
 
     survives: bool
