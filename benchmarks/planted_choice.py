@@ -99,7 +99,7 @@ def before(matrix: Matrix) -> int | None:
     """Return the best config whose simultaneous interval excludes 0, if exact tests and rare losses permit."""
     differences, baseline = matrix.values - matrix.values[0], matrix.values[0]
     found = bound(cluster_scores(differences, matrix.clusters), RESAMPLES)
-    allowed, loss = needed_p_value(found.critical, found.degrees), largest_loss(baseline, falls=True)
+    allowed, loss = needed_p_value(found.critical, found.degrees), largest_loss(baseline, "", falls=True)
     for row in np.argsort(-found.means, kind="stable").tolist():
         if found.low[row] > 0:
             gains, clusters = differences[row], matrix.clusters
@@ -183,7 +183,7 @@ def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) ->
     if choice:
         chance, survives = found.probability_better(choice, 0), True
         if chance > LIKELY:
-            loss = largest_loss(matrix.values[0], falls=True)
+            loss = largest_loss(matrix.values[0], "", falls=True)
             survives = rare_losses(matrix.values[choice] - matrix.values[0], matrix.clusters, loss).survives
             counts.count(OURS, choice if survives else None, truth)
         counts.vetoed += not survives
