@@ -86,7 +86,7 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a function that calls ``check_key`` of a part and of its nested parts, where they have this method.
+    """Return a function that calls the method ``check_key`` of the parts in ``with_held(part)`` that have it.
 
     The function raises ConfigError if one of the parts calls a service whose API key is not set. Return None if no part
     has the method.
@@ -101,7 +101,7 @@ def key_check(part: Any) -> Callable[[], None] | None:
 
 
 def with_held(part: Any) -> list[Any]:
-    """Return a part and its nested parts, at any depth."""
+    """Return a part and, at any depth, the parts with TRAITS among its attributes, but not in lists or mappings."""
     parts = [part]
     for one in parts:  # grows during the loop
         held = (value for value in getattr(one, "__dict__", {}).values() if hasattr(value, "TRAITS"))

@@ -81,7 +81,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def unit(self) -> str:
-        """The unit of the values; "" for a share."""
+        """The unit of the values; "" for values without a unit, such as shares."""
 
     @property
     def higher_is_better(self) -> bool | None:

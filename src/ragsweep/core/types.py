@@ -70,7 +70,7 @@ class DatasetReader(HasTraits, Protocol):
     """A reader of a corpus and its golden set."""
 
     def load(self) -> Dataset:
-        """Return the dataset; raise a single InputError that lists all faults of a file, with their lines."""
+        """Return the dataset; raise InputError for faults in files, with a message that lists them and their lines."""
 
 
 class Chunker(HasTraits, Protocol):

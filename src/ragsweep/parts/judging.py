@@ -75,7 +75,7 @@ def response_schema(model: Any) -> ResponseSchema:
 
 
 def without_code_block(text: str) -> str:
-    """Return the content of a text that is a single code block; return any other text unchanged."""
+    """Return the content of a text that is one code block, marked ``json`` or unmarked; else the text unchanged."""
     block = _CODE_BLOCK.fullmatch(text)
     return block[1] if block else text
 

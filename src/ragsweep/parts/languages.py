@@ -128,7 +128,7 @@ def language_code(label: str) -> str:
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected from its script; "" if the language is unclear."""
+    """Return the two-letter code of a text's language; "" if its script (for example, Latin) does not determine it."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():

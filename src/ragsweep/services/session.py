@@ -183,7 +183,10 @@ def each(
 def each_in_threads(
     items: Sequence[Item], work: Callable[[Item], Result], done: Callable[[int, Result], None], threads: int
 ) -> None:
-    """Process items as ``each`` does, but call ``work`` in threads; ``done`` is called in the thread of the caller."""
+    """Process items as ``each`` does, but call ``work`` in threads; ``done`` is called in the thread of the caller.
+
+    After an exception, items that have been started are still finished before the exception is re-raised.
+    """
     with ThreadPoolExecutor(threads) as pool:
         futures = {pool.submit(work, item): number for number, item in enumerate(items)}
         try:

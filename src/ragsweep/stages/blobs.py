@@ -133,7 +133,7 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _size(kind: Any, shape: Any) -> int:
-    """Return the size of an array in bytes, as a Python integer because it cannot overflow.
+    """Return the size of an array in bytes, as a Python integer, which cannot overflow.
 
     Raises Damaged for a dtype or a shape that :func:`pack` never writes.
     """

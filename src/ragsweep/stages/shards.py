@@ -28,7 +28,7 @@ from ragsweep.core.types import (
 from ragsweep.stages.blobs import pack, unpack
 
 SHARD = 256
-"""Number of chunks per shard; it is fixed, so that the batches of a model do not depend on settings."""
+"""Maximum number of chunks per shard that a model processes; a fixed number, because it determines the batches."""
 
 
 def embed_chunks(work: StageContext, embedder: Embedder, chunks: Chunks) -> Embeddings:

@@ -59,7 +59,7 @@ class Markdown(UsesLibraries):
         """Cut a section, given as its ``blocks``, into pieces; ``code`` lists the spans of the document's code blocks.
 
         If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
-        except at a heading at its start. Neighbouring subsections that stay whole are joined while they fit into
+        except at headings at its start. Neighbouring subsections that stay whole are joined while they fit into
         ``size``. A section that has no heading after its start is cut by ``_divide``.
         """
         whole = (blocks[0].start, blocks[-1].end)

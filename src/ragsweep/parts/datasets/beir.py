@@ -46,7 +46,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and one InputError for all faults in files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError for faults in the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, folder = Grades(self.grades).check(), Faults(), path_of(self.path, "dataset.path")
         labels_file = self._labels_file(folder)

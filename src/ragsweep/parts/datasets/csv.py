@@ -81,7 +81,7 @@ class Csv:
 def read_question_table(
     file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults, dropped: Collection[str] = ()
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
-    """Read a table of questions; return the golden set, with unchecked labels, and the rows of the table.
+    """Read a table; return its questions, with evidence that is not yet checked against a corpus, and its rows.
 
     Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that
     ``columns`` omits is read from the column with the same name as the field. The rows of a question may differ in the
@@ -141,7 +141,7 @@ def _texts(row: Row, name: str) -> list[str]:
 def _labels(row: Row) -> list[Qrel]:
     """Return a list with the label that a row contains; the list is empty if the row names no document.
 
-    Add a fault if the row has other columns of evidence but no document.
+    Add a fault if the row names no document but has other cells of evidence.
     """
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:

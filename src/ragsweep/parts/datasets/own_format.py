@@ -34,7 +34,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and one InputError for all faults in files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError for faults in the files."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = path_of(self.golden, "dataset.golden")

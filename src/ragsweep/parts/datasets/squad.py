@@ -32,7 +32,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and one InputError for all faults in files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError for faults in the files."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(path_of(self.path, "dataset.path"))
         root = read_object(path, faults)

@@ -44,7 +44,7 @@ class Trec:
             raise ConfigError(f"dataset.fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and one InputError for all faults in files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError for faults in the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, qrels = Grades(self.grades).check(), Faults(), path_of(self.qrels, "dataset.qrels")
         corpus = read_corpus(plain_or_gzipped(path_of(self.corpus, "dataset.corpus")), faults)

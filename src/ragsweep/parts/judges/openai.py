@@ -30,9 +30,9 @@ class OpenAIJudge(EndpointSettings):
     """A judge behind an OpenAI-compatible endpoint, with embeddings for the metrics that need them.
 
     A reply must be JSON that conforms to the schema. A malformed reply is sent back to the model once, with a
-    description of its fault. For each sample, a process sends a prompt only once, even if several metrics use it.
-    Only a prompt that is repeated within a judgement is sent again, except at temperature 0. ``replicate`` changes
-    only the seed and the address of stored judgements; a new value causes new requests for all judgements.
+    description of its fault. For each sample, a process sends a prompt once, even if several metrics use it; if one
+    judgement repeats the prompt and the temperature is not 0, each repetition is sent. ``replicate`` changes only the
+    seed and the address of stored judgements; a new value causes new requests for all judgements.
 
     Embeddings come from ``embeddings_model``, a model at ``embeddings_base_url`` (by default the judge's endpoint), or
     from ``embeddings``, an embedder of ragsweep; only one of the two may be set.
@@ -127,7 +127,7 @@ class OpenAIJudge(EndpointSettings):
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
         """Return one vector per text, empty for a blank text; see :class:`ragsweep.parts.judging.Judge`.
 
-        Raises CallFailed if the call fails, or if a vector is zero or not finite.
+        Raises CallFailed if the call fails, or if ``embeddings_model`` returns a vector that is zero or not finite.
         """
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
         async with AsyncExitStack() as locks:

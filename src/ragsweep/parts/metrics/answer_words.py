@@ -181,8 +181,8 @@ def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text contains all words of a right answer in sequence.
 
     Joined words such as ``1994-1998``, and dates such as ``12.05.2024``, are first compared as one word, then as
-    several. If nothing is left of the right answer after normalisation, the results of ``literal`` for both texts are
-    compared.
+    several. If nothing is left of the right answer after normalisation, both texts are replaced by the results of
+    ``literal``.
     """
     for links in (None, LINKS):
         said, wanted = (_with_decimals(one, right, language, links) for one in (text, right))

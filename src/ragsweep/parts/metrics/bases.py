@@ -208,7 +208,7 @@ def spoken_language(text: str) -> str:
 
 
 def question_language(question: Question) -> str:
-    """Return a question's language code: its label ``language`` or, without one, the code detected in its text."""
+    """Return a question's language code, from its label ``language`` or, without one, from its text; "" if unknown."""
     label = question.labels.get("language", "")
     return language_code(label) if label else spoken_language(question.text)
 

@@ -190,9 +190,9 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision (of the answer's claims), recall (of the reference's claims) or F-beta, rounded to two decimals.
 
-    Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored
-    if the reference contains no claims either, or if ``mode`` is "precision", because this mode extracts no claims from
-    the reference.
+    Refusals with text are also judged. If only the reference contains claims, the score is 0, as in ragas. If neither
+    text contains claims, the question is not scored. With ``mode`` "precision", which extracts no claims from the
+    reference, an answer without claims is not scored.
     """
 
     TRAITS = PartTraits(version="3")

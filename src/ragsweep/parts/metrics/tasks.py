@@ -23,8 +23,9 @@ class TaskMetric(Proportion):
     compared by the ratios of amounts if all amounts are above 0, and otherwise by the differences between scores.
 
     ``unread`` is the score of an answer from which no output can be read. By default, it is the reason "unreadable
-    output": the question then has no score, but the result does not become partial. If the metric has no unit and its
-    scores range from 0 to 1, comparisons of configs replace the missing score with the worst possible score.
+    output": the question then has no score, but the result does not become partial. In comparisons of configs, the
+    worst possible score replaces the missing score if the metric has no unit, its ``higher_is_better`` is not None, its
+    scores range from 0 to 1, and another config has a score for the question.
 
     A class may define ``pairs(question, output)``, which yields a pair for each finding: the expected class and the
     class that was found, or "" for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.

@@ -72,7 +72,7 @@ class Mlflow:
         self.tables = tables
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and TrackingError if the database or server is clearly unusable.
+        """Raise ConfigError for invalid settings, and TrackingError as ``Connection.check`` does.
 
         MLflow is not loaded.
         """

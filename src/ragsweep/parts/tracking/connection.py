@@ -180,10 +180,10 @@ class Connection:
         return ids.setdefault(name, str(experiment.experiment_id))
 
     def check(self) -> None:
-        """Raise TrackingError if the database or server is clearly unusable.
+        """Raise TrackingError if the URI is invalid, a database file is unusable, or a server accepts no connection.
 
         MLflow is not loaded. The folders of a database file are created. A server that is reached through a proxy is
-        not checked.
+        not contacted.
         """
         check_uri(self.uri)
         with self._translated():

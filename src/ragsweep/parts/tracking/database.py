@@ -62,7 +62,7 @@ def is_server(uri: str) -> bool:
 
 
 def check_uri(uri: str) -> None:
-    """Raise TrackingError for a URI that MLflow rejects, and for the URI of a database in memory."""
+    """Raise TrackingError for a URI that MLflow rejects, a database in memory, or a missing database driver."""
     try:
         scheme, _ = urlsplit(uri).scheme, urlsplit(uri).port if is_server(uri) else None
     except ValueError:  # the message of this error may quote a part of a password
