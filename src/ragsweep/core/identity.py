@@ -88,8 +88,8 @@ class BuiltPart(NamedTuple):
 def key_check(part: Any) -> Callable[[], None] | None:
     """Return a function that calls the method ``check_key`` of the parts in ``with_held(part)`` that have it.
 
-    The function raises ConfigError if one of the parts calls a service whose API key is not set. Return None if no part
-    has the method.
+    The function raises the errors of these methods, such as ConfigError for an API key that is not set. Return None if
+    no part has the method.
     """
     checks = [one.check_key for one in with_held(part) if hasattr(one, "check_key")]
 

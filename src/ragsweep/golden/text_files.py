@@ -65,7 +65,7 @@ def most_unzipped(size: int) -> int:
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty Faults for files in ``encoding``; if ``encoding`` is None, it is detected for each file.
+    """Return an empty Faults for files in ``encoding``; None means UTF-8, unless a file states its encoding.
 
     Raises ConfigError that names the config key ``key`` if Python does not support the encoding.
     """

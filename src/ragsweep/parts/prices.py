@@ -54,7 +54,7 @@ class Prices:
 
         The price is that of ``model`` or, if unknown, of the first of the ``others`` with a known price. Usage without
         calls, such as the usage of a local model, costs 0. If there are calls but no token counts, because an external
-        system reports none, the cost is NaN unless the tokens are free.
+        system reports none, the cost is NaN unless the tokens of one of these models are free.
         """
         if not usage.calls:
             return 0.0

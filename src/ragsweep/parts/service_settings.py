@@ -34,7 +34,7 @@ class ServiceSettings:
         self.service.check(self.KEY)
 
     def check_key(self) -> None:
-        """Raise ConfigError if ``key_env`` names an environment variable that contains no usable key."""
+        """Raise ConfigError as the method ``check_key`` of ``service`` does, for instance if the key is missing."""
         self.service.check_key(self.KEY)
 
 

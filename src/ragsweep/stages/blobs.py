@@ -168,7 +168,10 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the arrays and the strings of a value, by name; the name of a value that is a single array is ""."""
+    """Return the arrays and the strings of a value, by name; the name of a value that is a single array is "".
+
+    Raises NotPlain as ``pack`` does.
+    """
     if isinstance(value, np.ndarray):
         fields: Mapping[str, Any] = {"": value}
     elif isinstance(value, Mapping):

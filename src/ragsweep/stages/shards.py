@@ -178,7 +178,10 @@ class RayShards:
 
 
 def _connected() -> tuple[Any, str]:
-    """Return the ray module, connected to a cluster, and the kind of processor of a worker: "gpu" or "cpu"."""
+    """Return the ray module, connected to a cluster, and the kind of processor of a worker: "gpu" or "cpu".
+
+    Raises ConfigError if no cluster can be reached or started.
+    """
     import ray as library
 
     ray: Any = library

@@ -114,7 +114,7 @@ class Tokens:
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last window of a document may be shorter.
 
-        Raises ConfigError if the tokenizer file is not found.
+        Raises ConfigError if the tokenizer file is not found or cannot be loaded.
         """
         from tokenizers import Tokenizer
 

@@ -75,7 +75,7 @@ class Qdrant(ExternalIndex):
             raise ConfigError("qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if a server is used, ``key_env`` is set, and the variable that it names contains no key."""
+        """Raise ConfigError if a server is used and the variable that ``key_env`` names contains no usable key."""
         if self.path is None:
             self.service.check_key("retriever.index")
 
