@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Each message states the problem, the value and the remedy; the exit status is usually 2."""
+"""Errors that a user can fix. Each message states the problem, the value and the remedy; most exit with status 2."""
 
 from __future__ import annotations
 
