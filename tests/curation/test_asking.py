@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, ModelRequest
+from ragsweep.core.errors import InputError
 from ragsweep_golden.commands import golden
 from support import read_rows
 
@@ -112,3 +113,12 @@ def test_a_call_is_made_once_and_one_that_failed_is_made_again(place: Path, caps
     built = (place / "set" / "golden.jsonl").read_bytes()
     build(flaky)  # which has ended: all is there
     assert (place / "set" / "golden.jsonl").read_bytes() == built
+
+
+def test_a_build_that_fails_states_what_its_calls_cost(
+    place: Path, server: LlmServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "set" / "rejected.jsonl").mkdir(parents=True)  # written after the calls
+    with pytest.raises(InputError, match=r"rejected\.jsonl"):
+        build(server)
+    assert f"{len(server.log)} calls" in capsys.readouterr().out

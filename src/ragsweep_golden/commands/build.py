@@ -62,14 +62,17 @@ def build(arguments: Sequence[str]) -> int:
         asker = ModelAsker(*prompted, model.executor, settings.languages)
     made_from = content_hash([VERSION, corpus.digest, asked, settings.independent])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
-    with services:
-        built = build_set(corpus, spans, settings, files, embed, asker)
-        with record_change(golden, "build", user_name()):
-            write_rows(golden, built.entries)
-        write_rows(folder / "rejected.jsonl", built.rejected)
-        subject = judge.subject([*built.entries, *built.rejected], has_vectors=True)
-        results = judging.judge_gates(subject, rules)
-        write_report(folder / "gates.json", gates_facts(subject, results, profile.name))
+    try:
+        with services:
+            built = build_set(corpus, spans, settings, files, embed, asker)
+            with record_change(golden, "build", user_name()):
+                write_rows(golden, built.entries)
+            write_rows(folder / "rejected.jsonl", built.rejected)
+            subject = judge.subject([*built.entries, *built.rejected], has_vectors=True)
+            results = judging.judge_gates(subject, rules)
+            write_report(folder / "gates.json", gates_facts(subject, results, profile.name))
+    finally:  # a failed or interrupted build has its cost, too
+        terminal.spent(services.meter)
     written = Statement("", f"{golden}, and the phases' results and reports in {folder}")
     print_blocks(
         *gates_blocks(subject, results, profile),
@@ -80,8 +83,6 @@ def build(arguments: Sequence[str]) -> int:
         paragraphs("FIX", (Statement("", text) for text in _advice(built, results, settings, asker is None))),
         Statements([*_next_steps(golden, values["corpus"])] if built.entries else [], "commands"),
     )
-    if asker:
-        terminal.spent(services.meter)
     return judging.exit_status(results)
 
 

@@ -56,7 +56,11 @@ def gates(arguments: Sequence[str]) -> int:
     with ServiceSession() as services:
         listener = Listener() if options.json else Lines(terminal)
         ask = make_ask(values, services, Path(options.path) / "replies", listener) if "llm" in values else None
-        admissions = admit(subject, ask)
+        try:
+            admissions = admit(subject, ask)
+        finally:  # failed or interrupted checks have their cost, too
+            if not options.json:
+                terminal.spent(services.meter)
     facts = gates_facts(subject, results, profile.name, admissions)
     blocks = [*gates_blocks(subject, results, profile), admission_statements(admissions)]
     if options.report or not options.json:
@@ -65,8 +69,6 @@ def gates(arguments: Sequence[str]) -> int:
         blocks.append(paragraphs("REPORT", Statement("", str(written))))
     blocks.append(Statements([*evidence_step(entries, inputs.file, values["corpus"])], "commands"))
     print_document(Document("Gates", [Section(blocks)], facts), options)
-    if not options.json:
-        terminal.spent(services.meter)
     return exit_status(results)
 
 
