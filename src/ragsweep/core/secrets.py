@@ -112,10 +112,10 @@ def texts(tree: Any) -> Iterator[str]:
         value = pending.pop()
         if isinstance(value, str):
             yield value
-        elif isinstance(value, Mapping):
-            pending += [*value, *value.values()]
         elif isinstance(value, list | tuple):
             pending += value
+        elif isinstance(value, Mapping):
+            pending += [*value, *value.values()]
         elif is_dataclass(value):
             pending += vars(value).values()
 

@@ -68,7 +68,7 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
     finds no anchor with these words, unless the markup between them is very long. If ``wanted`` is empty, the result is
     True.
     """
-    if not wanted or not all(word in text for word in wanted):
+    if not wanted or not all(map(text.__contains__, wanted)):
         return not wanted
     reach, longest = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP, max(wanted, key=len)
     windows: list[Span] = []  # the parts of the text near an occurrence of the longest word

@@ -217,8 +217,8 @@ class Connection:
                     os.environ.setdefault(name, value)
                 logging.getLogger("alembic").setLevel(logging.WARNING)
                 if path := database_path(self.uri):
-                    check_database(self.uri, path)
-                    create_tables(self.uri, path)
+                    if not check_database(self.uri, path):
+                        create_tables(self.uri, path)
                     use_write_ahead_log(path)
                 self._is_ready = True
             if not is_server(self.uri):

@@ -129,21 +129,24 @@ LOCK_SECONDS = 300.0
 """Maximum seconds to wait while another process creates the tables, which usually takes about two seconds."""
 
 
-def check_database(uri: str, path: Path) -> None:
+def check_database(uri: str, path: Path) -> bool:
     """Check that MLflow can use a database file and, if the file has no tables, the artifact folder beside it.
 
-    MLflow is not loaded, because it would retry for a hundred seconds. Missing folders are created.
+    Return whether the file has MLflow's tables. Missing folders are created. MLflow is not loaded, because it would
+    retry for a hundred seconds.
 
     Raises:
         TrackingError: The file contains another program's tables.
         sqlite3.Error, OSError: The file or a folder is not writable, or the file is not a database.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not _has_tables(uri, path):  # an existing experiment may have its artifacts elsewhere
-        artifacts = path.parent / "mlruns"
-        artifacts.mkdir(exist_ok=True)
-        if not os.access(artifacts, os.W_OK):
-            raise PermissionError(f"the artifact folder {artifacts} is not writable")
+    if _has_tables(uri, path):
+        return True  # an existing experiment may have its artifacts elsewhere
+    artifacts = path.parent / "mlruns"
+    artifacts.mkdir(exist_ok=True)
+    if not os.access(artifacts, os.W_OK):
+        raise PermissionError(f"the artifact folder {artifacts} is not writable")
+    return False
 
 
 def create_tables(uri: str, path: Path) -> None:
