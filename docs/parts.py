@@ -22,7 +22,7 @@ HEAD = """# Parts
 
 This page, written by `python docs/parts.py`, lists the options of the config groups that select parts (except
 `metrics`, `targets` and `tracking`), and each option's keys. `chunker=recursive` selects an option, `chunker.size=400`
-sets a key, and `-m chunker.size=400,800` sweeps over a key. `???` marks a required value, and `...` a multi-line value.
+sets a key, and `-m chunker.size=400,800` sweeps over a key. `???` marks a required value, `...` one of several lines.
 URLs are examples. A range such as "20 to 80" is worth sweeping, but other values are often accepted. A cost marked
 "stored" or "once" is not paid again. "Keys of `x`" means that the option also has the keys of `x`. An empty option cell
 repeats the cell above. If defaults differ within a row, it lists the most common and the exceptions, or one per option.
@@ -151,10 +151,11 @@ def _keys(text: str) -> Iterator[Key]:
             indent, key, value, comment = len(found[1]), found[2], found[3] or "", found[4] or ""
             parents = [(width, name) for width, name in parents if width < indent]
             name = ".".join([*(parent for _, parent in parents), key])
+            said = " ".join([comment, *above]).strip()
             if not value:
                 parents.append((indent, key))
-            elif key not in ("_target_", "defaults") and comment != "not used":
-                yield Key(name, value, " ".join([comment, *above]).strip())
+            if (value or said) and key not in ("_target_", "defaults") and comment != "not used":
+                yield Key(name, value or "...", said)
             above = []
         elif line.lstrip().startswith("#") and "_target_" in text.partition(line)[0]:
             above.append(line.strip("# "))
