@@ -47,7 +47,8 @@ def test_a_large_file_is_hashed_once_per_user(tmp_path: Path, cache: Path) -> No
     assert entry.stat().st_mode & 0o077 == 0
 
 
-def test_a_damaged_or_unusable_cache_only_costs_time(tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"aa", bytes(64), b"\xff" * 64])
+def test_a_damaged_or_unusable_cache_only_costs_time(content: bytes, tmp_path: Path, cache: Path) -> None:
     path, digest = tmp_path / "weights", hashlib.sha256(b"aaaa").hexdigest()
     path.write_bytes(b"aaaa")
     cache.parent.write_text("a file, where the folder should be")
@@ -55,7 +56,7 @@ def test_a_damaged_or_unusable_cache_only_costs_time(tmp_path: Path, cache: Path
     cache.parent.unlink()
     in_new_process(path)
     (entry,) = cache.iterdir()
-    entry.write_text("")
+    entry.write_bytes(content)
     assert in_new_process(path) == digest == entry.read_text()
 
 

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ LARGE_BYTES = 2**20
 """Minimum size of a file whose digest is also cached on disk; smaller files are hashed faster than a cache is read."""
 SETTLED_SECONDS = 2.0
 """Minimum age of a file's last change for the cache on disk: a later write could leave the same time stamp."""
+_DIGEST = re.compile(rb"[0-9a-f]{64}")  # a power failure can leave an entry with other bytes
 
 
 def file_digest(path: Path) -> str:
@@ -31,8 +33,8 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
     _, _, size, *changes = version
     kept = size >= LARGE_BYTES and time.time() - max(changes) / 1e9 > SETTLED_SECONDS
     with suppress(OSError, RuntimeError):  # no such file; no home folder
-        if kept and len(digest := _place(path, version).read_text("ascii")) == 64:
-            return digest
+        if kept and _DIGEST.fullmatch(known := _place(path, version).read_bytes()):
+            return known.decode("ascii")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     with suppress(OSError, RuntimeError):  # the cache only saves time

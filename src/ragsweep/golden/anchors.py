@@ -79,7 +79,7 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _follow(text: str, wanted: Sequence[str], reach: int) -> bool:
-    """Return whether the words ``wanted`` follow each other in ``text`` within ``reach`` characters."""
+    """Return whether the words ``wanted`` are in order (see ``in_order``) within ``reach`` characters of ``text``."""
     if not all(word in text for word in wanted):
         return False
     hiding = [one.start() for one in _HIDING.finditer(text)]
