@@ -238,15 +238,15 @@ def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 def _strict(value: Any) -> Any:
     """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python's, other types to strings."""
-    if hasattr(value, "item"):
-        value = value.item()
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
         return [_strict(item) for item in value]
-    return {str(key): _strict(item) for key, item in value.items()} if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    return _strict(value.item()) if hasattr(value, "item") else str(value)
 
 
 def _line(run: Run | Failure, weights: str, swept: Sequence[str]) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class Mlflow:
 
         Return "" if this process has not yet recorded a run, because the id of the experiment is then unknown.
         """
-        known = self._connection.parents.get(run_id)  # its experiment may have been renamed
+        known = self._connection.runs.get(run_id)  # its experiment may have been renamed
         if (experiment := known.experiment if known else self._connection.experiments.get(self.experiment)) is None:
             return ""
         base = mask_uri(self.uri).rstrip("/") if is_server(self.uri) else "http://127.0.0.1:5000"
@@ -165,7 +165,7 @@ class Mlflow:
         """
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"}, span[0])
-            self._connection.parents[run.id] = replace(run, ended=span[1])
+            self._connection.runs[run.id] = replace(run, before=None, ended=span[1])
             return run.id
 
     def close_sweep(
@@ -191,7 +191,7 @@ class Mlflow:
             if dataset:
                 contents.log_dataset(self._connection, run_id, dataset)
             written = {**artifacts, **files.long_tags(tags or {})}
-            parent = self._connection.parent(run_id)
+            parent = self._connection.run(run_id)
             files.write(parent.artifacts, written, self.uri)
             self._client.set_terminated(run_id, status, _milliseconds(parent.ended))
 
@@ -229,7 +229,7 @@ class Mlflow:
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
         """Write artifacts of a run: a mapping from names, such as ``plots/recall.png``, to contents."""
         with self._connection.opened():
-            files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
+            files.write(self._connection.run(run_id).artifacts, artifacts, self.uri)
 
     def log_table(self, run_id: str, table: bytes) -> None:
         """Write a run's table of questions for MLflow's evaluation page; replace the existing table, if any."""
@@ -254,7 +254,7 @@ class Mlflow:
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         seconds = ANSWER_SECONDS + TRACE_SECONDS * len(artifacts.traces)
         with self._connection.opened(seconds), self._run(result.run, at, files.tags(result), status) as run:
-            home = self._connection.parent(at.parent) if at.parent else run
+            home = self._connection.run(at.parent) if at.parent else run
             with contents.log_rankings(self._connection, home, artifacts):
                 written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
                 numbers = {**contents.cleared_failures(run), **files.metrics(result)}
@@ -303,12 +303,13 @@ class Mlflow:
             run = contents.adopt(self._connection, at.adopt, name, short)
         else:
             run = self._create(at.parent, name, short, started)
+        self._connection.runs[run.id] = replace(run, before=None)
         files.write(run.artifacts, files.long_tags(tags), self.uri)
         return run
 
     def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> OpenRun:
         # MLflow shows child runs only in their parent's experiment.
-        experiment = self._connection.parent(parent).experiment if parent else self._experiment_id()
+        experiment = self._connection.run(parent).experiment if parent else self._experiment_id()
         tags |= {"mlflow.source.name": "ragsweep", "mlflow.source.type": "LOCAL"}
         if not parent and (commit := runs.git_commit()):
             tags |= {runs.COMMIT: commit}

@@ -91,13 +91,13 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, and ``experiments``
-    maps the name of an experiment to its id. ``prompts`` maps the name and content of a prompt to its registered
+    It caches data that several calls need. ``runs`` maps the id of a run to the run, and ``experiments`` maps the name
+    of an experiment to its id. ``prompts`` maps the name and content of a prompt to its registered
     version; ``prompts`` is None if prompts cannot be registered.
     """
 
     uri: str
-    parents: dict[str, OpenRun] = field(default_factory=dict)
+    runs: dict[str, OpenRun] = field(default_factory=dict)
     experiments: dict[str, str] = field(default_factory=dict)
     prompts: dict[str, Any] | None = field(default_factory=dict)
     _is_ready: bool = False
@@ -136,11 +136,11 @@ class Connection:
             os.environ.pop(names[1])
             os.environ.update({names[1]: chosen} if chosen is not None else {})
 
-    def parent(self, run_id: str) -> OpenRun:
-        """Return the run ``run_id``, usually the parent run of a sweep; the run is read from MLflow only once."""
-        if run_id not in self.parents:
-            self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
-        return self.parents[run_id]
+    def run(self, run_id: str) -> OpenRun:
+        """Return the run ``run_id``; a run that this process did not open is read from MLflow, only once."""
+        if run_id not in self.runs:
+            self.runs[run_id] = OpenRun.of(self.client.get_run(run_id))
+        return self.runs[run_id]
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment with this name; create the experiment if it does not exist.

@@ -43,7 +43,7 @@ KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "genera
 
 def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
     """Yield the child runs of a parent run that meet ``condition``, an expression in MLflow's search syntax."""
-    experiment, token = connection.parent(parent).experiment, None
+    experiment, token = connection.run(parent).experiment, None
     query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
     while True:
         page = connection.client.search_runs([experiment], query, max_results=PAGE, page_token=token)
