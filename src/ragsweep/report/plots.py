@@ -7,7 +7,8 @@ import math
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragsweep.core.ordering import in_order
 from ragsweep.core.plurals import part_shown
@@ -32,8 +33,7 @@ FEW = 8
 
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
-MOST_PANELS = 12
-MOST_CONFIGS = 20
+MOST_PANELS, MOST_CONFIGS = 12, 20
 PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # from the same palette
 ABSTENTION = "Token F1 by share of questions answered. Dot: the best threshold in hindsight. End: no threshold applied."
 DIFFERENCES = (
@@ -178,9 +178,8 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     about = f"{what} over {len(verdict.matrix.questions):,} questions{unit}; right is better"
     axes.set_xlabel(_literal(about), fontsize=8)
     _style(axes, "top", "right", "left")
-    caption = textwrap.fill(
-        DIFFERENCES + part_shown(len(order), len(found.estimate), which="The best"), int(width * 14)
-    )
+    caption = DIFFERENCES + part_shown(len(order), len(found.estimate), which="The best")
+    caption = textwrap.fill(caption, int(width * 14))
     figure.supxlabel(_literal(caption), x=0.01, ha="left", fontsize=8, color=GREY)
     return _render(figure)
 
@@ -188,8 +187,7 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
 def _ratio_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     """Return the ticks between two logarithms of ratios, also as logarithms, and their labels (``0.8x``)."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
-    first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
-    powers = range(first, last + 1)
+    powers = range(math.ceil(low / math.log(step)), math.floor(high / math.log(step)) + 1)
     return [n * math.log(step) for n in powers], [f"{step**n:.3g}x" for n in powers]
 
 
@@ -277,24 +275,26 @@ def _literal(text: str) -> str:
 
 
 def _render(figure: Figure) -> Picture:
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.font_manager import get_font_names
+    from matplotlib import font_manager, image, rc_context
+    from matplotlib.backends import backend_agg, backend_svg
     from matplotlib.text import Text
 
     png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
     texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and any(map(is_syllabic, text.get_text()))]
-    fonts = [name for name in CJK_FONTS if name in get_font_names()]
+    fonts = [name for name in CJK_FONTS if name in font_manager.get_font_names()]
     for text in texts:
         text.set_fontfamily([*text.get_fontfamily(), *fonts])
     if texts and not fonts:
         figure.texts[-1].set_text(f"{figure.texts[-1].get_text()}\n{NO_FONT}")  # the caption
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}), warnings.catch_warnings():
+    options: Any = {"dpi": figure.dpi, "metadata": {"Software": None}, "pil_kwargs": {"compress_level": 3}}
+    canvas: Any = backend_agg.FigureCanvasAgg(figure)
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}
+    with rc_context(style), warnings.catch_warnings(), ThreadPoolExecutor(1) as pool:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the SVG contains the text
-        # savefig would draw everything twice.
-        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None}, pil_kwargs={"compress_level": 3})  # type: ignore[no-untyped-call]
-        figure.set_layout_engine("none")  # keep the layout of the PNG
-        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
+        canvas.draw()  # savefig would draw everything twice
+        saved = pool.submit(image.imsave, png, canvas.buffer_rgba(), format="png", origin="upper", **options)
+        figure.set_layout_engine("none")  # keep the layout of the PNG, which is compressed while the SVG is drawn
+        backend_svg.FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
+        saved.result()
     return Picture(png.getvalue(), svg.getvalue().encode("utf-8", "replace"))
