@@ -101,8 +101,9 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
         return {key: mask(item, str(key), inside and key != "_target_") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [mask(item, name, inside) for item in value]
-    shown = value in (None, "") or isinstance(value, bool) or _VARIABLES.fullmatch(str(value)) or is_count(name, value)
-    return MASK if inside and not shown else value
+    if not inside or value in (None, "") or isinstance(value, bool):
+        return value
+    return value if _VARIABLES.fullmatch(str(value)) or is_count(name, value) else MASK
 
 
 def texts(tree: Any) -> Iterator[str]:
