@@ -1,6 +1,7 @@
 """``ragsweep golden verify`` and its neighbours as they are typed, in process."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -238,12 +239,23 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
     assert held[0.3] < held[0.6]
 
 
-@pytest.mark.parametrize(("share", "counts"), [(0.9, "0 questions in tune, 4"), (0.1, "4 questions in tune, 0")])
-def test_partition_writes_no_empty_side(place: Path, share: float, counts: str) -> None:
+@pytest.mark.parametrize(
+    ("share", "counts", "nearest"), [(0.9, "0 questions in tune, 4", 0.85), (0.1, "4 questions in tune, 0", 0.15)]
+)
+def test_partition_writes_no_empty_side(place: Path, share: float, counts: str, nearest: float) -> None:
     write_rows(place / "set.jsonl", [{"id": f"q{n}", "question": f"{n * 'a'}?"} for n in range(1, 5)])
-    with pytest.raises(ConfigError, match=rf"share={share}: leaves {counts} questions in holdout; use a share nearer"):
+    advice = f"share={share}: leaves {counts} questions in holdout; use share={nearest}, or add"
+    with pytest.raises(ConfigError, match=re.escape(advice)):
         golden(["partition", "set.jsonl", f"share={share}"])
     assert not list(place.glob("set.*.jsonl*"))
+    assert golden(["partition", "set.jsonl", f"share={nearest}"]) == 0
+
+
+def test_no_share_is_suggested_for_questions_on_one_document(place: Path) -> None:
+    entries = [{"id": f"q{n}", "question": f"{n * 'a'}?", "evidence": [{"document": "d"}]} for n in range(1, 5)]
+    write_rows(place / "set.jsonl", entries)
+    with pytest.raises(ConfigError, match=r"leaves 4 questions in tune, 0 questions in holdout; add questions"):
+        golden(["partition", "set.jsonl", "share=0.3"])
 
 
 def test_a_passage_that_the_search_did_not_find_is_not_taken(place: Path) -> None:

@@ -31,8 +31,8 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     found, both are rendered as Markdown, and their visible texts (without emphasis, backticks and link targets) are
     compared.
 
-    The normalised and rendered forms of the latest texts are cached. To find many anchors in many documents, therefore
-    iterate over the documents in the outer loop.
+    The normalised and rendered forms of only the latest texts are cached, so a search for many anchors in many
+    documents should loop over the documents first.
     """
     quote = canonical(anchor)
     if not quote:

@@ -132,7 +132,7 @@ class SharedStore(Store):
                     insert_entry(connection, node, len(data), len(keys), Cost(0, 0.0))
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether either half has a whole value or, for a rows node, both together have all of ``rows``."""
+        """Return whether one half has the whole value or, for a rows node, both halves together have all ``rows``."""
         if super().has(node, rows):
             return True
         if node.kind == "whole":

@@ -15,6 +15,9 @@ _ABOUT = """Write the questions for a search to NAME.tune.jsonl and the held-out
 as by partition=tune and partition=holdout. Questions about one document, or with nearly the same words, are in one
 part."""
 
+SHARES = tuple(n / 20 for n in range(1, 20))
+"""Shares that may be suggested if the given share leaves no questions on one side."""
+
 
 def partition(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden partition``; return the exit status 0. Raises RagsweepError for bad input."""
@@ -24,15 +27,16 @@ def partition(arguments: Sequence[str]) -> int:
     if not isinstance(share, int | float) or not 0 < share < 1:
         raise ConfigError(f"share: must be a number above 0 and below 1, got {share!r}")
     kept = [(entry, question) for entry, question in read_set(file) if not is_rejected(entry)]
-    held = set(holdout([question for _, question in kept], share))
+    questions = [question for _, question in kept]
+    held = set(holdout(questions, share))
     sides = {
         side: [entry for entry, _ in kept if (entry["id"] in held) == (side == HOLDOUT)] for side in (TUNE, HOLDOUT)
     }
     if not all(sides.values()):
         fact = ", ".join(f"{counted(len(entries), 'question')} in {side}" for side, entries in sides.items())
-        raise ConfigError(
-            f"share={share:g}: leaves {fact}; use a share nearer to .5, or add questions on other documents to {file}"
-        )
+        shares = [one for one in SHARES if 0 < len(holdout(questions, one)) < len(questions)]
+        way = f"use share={min(shares, key=lambda one: abs(one - share)):g}, or " if shares else ""
+        raise ConfigError(f"share={share:g}: leaves {fact}; {way}add questions on other documents to {file}")
     written = []
     for side, entries in sides.items():
         target = file.with_name(f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}.{side}.jsonl")
