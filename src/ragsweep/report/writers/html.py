@@ -6,14 +6,15 @@ import html
 import math
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from itertools import groupby
 from string import Template
 from typing import Any
 
 from ragsweep.core.secrets import Secrets
+from ragsweep.core.user_cache import cached
 from ragsweep.report.document import Block, Charts, Document, Statements, Table, Widget, texts
 from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import to_json
@@ -103,27 +104,21 @@ def write_page(document: Mapping[str, Any]) -> bytes:
         "style": _file("page.css"),
         "data": data,
         "script": _file("page.js"),
-        "plotly": compress_chart_library().result(),
+        "plotly": _chart_library(),
     }
     return Template(_file("page.html")).substitute(parts).encode("utf-8", "replace")
 
 
 @cache
-def compress_chart_library() -> Future[str]:
-    """Return the future chart library, gzipped and encoded in base64 (2 instead of 5 MB); the page unpacks it.
+def _chart_library() -> str:
+    """Return the chart library, gzipped and encoded in base64 (2 instead of 5 MB); the page unpacks it."""
 
-    The library is compressed in a thread: a caller that prepares other content before the page saves the time.
-    """
-
-    def compress() -> str:
+    def compress() -> bytes:
         from plotly.offline import get_plotlyjs
 
-        return base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=4, mtime=0)).decode("ascii")
+        return base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=4, mtime=0))
 
-    pool = ThreadPoolExecutor(1)
-    library = pool.submit(compress)
-    pool.shutdown(wait=False)
-    return library
+    return cached(f"plotly-{version('plotly')}.b64", compress).decode("ascii")  # plotly takes 50 ms to import
 
 
 def _file(name: str) -> str:

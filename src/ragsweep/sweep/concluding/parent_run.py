@@ -19,7 +19,7 @@ from ragsweep.report.sweep_document import description_document
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import goodness, headline
-from ragsweep.report.writers.html import as_html, compress_chart_library
+from ragsweep.report.writers.html import as_html
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
@@ -74,7 +74,6 @@ def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str
 
     ``tables`` determines which configs get a table of questions: ALL, or CHOSEN for the two that are compared first.
     """
-    compress_chart_library()  # while the plots are drawn
     study, tags, metrics = summary.study, dict[str, str](), dict[str, float]()
     children = study.trial_tags() if study else {}
     shown = summary.results, summary.failures, headline(summary.results)
