@@ -73,7 +73,7 @@ def test_weights_are_read(read: Any, tmp_path: Path) -> None:
         (1e12, r'"weight" must be from -1e\+09 to 1e\+09, got 1000000000000.0'),
         (
             None,
-            'question "q1" has no "weight", and 2 of 3 questions have one; give a weight to all questions or to none',
+            'question "q1" has no "weight", unlike 2 of 3 questions; give a weight to all questions or to none',
         ),
     ],
 )

@@ -249,7 +249,7 @@ def test_answers_without_their_seconds_are_a_warning() -> None:
 
     result = evaluate(experiment(Hasty()))
     (said,) = result.run.warnings
-    assert said.startswith("4 of 5 answers have no seconds, so their latency is unknown")
+    assert said.startswith("the latency of 4 of 5 answers is unknown, because seconds are missing")
     assert result.summaries.latency["generate"]["n"] == 1
 
 

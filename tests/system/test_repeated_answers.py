@@ -68,7 +68,7 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     server.answer = lambda asked: "" if asked.body["seed"] == 100_000 else good(asked)
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0")
     few = evaluate(stored_session(tmp_path), *typed)
-    assert any("have failed repetitions" in warning for warning in few.run.warnings)
+    assert any("some repetitions failed" in warning for warning in few.run.warnings)
     assert few.summaries.metrics["token_f1"].n_failed == 0
     server.answer, asked = good, len(server.log)
     whole = evaluate(stored_session(tmp_path), *typed)
@@ -94,8 +94,8 @@ def test_budget_that_ends_in_a_later_repetition_leaves_a_count_of_the_missing_on
     typed = overrides(server, tmp_path, "llm.replicates=3", "llm.concurrency=1", "budget.calls=6")
     few = evaluate(stored_session(tmp_path), *typed)
     assert few.run.state == COMPLETE  # every question has a score
-    (warning,) = [one for one in few.run.warnings if "failed repetitions" in one]
-    assert warning.startswith("4 of 4 questions have failed repetitions, ")
+    (warning,) = [one for one in few.run.warnings if "some repetitions failed" in one]
+    assert warning.startswith("some repetitions failed for 4 of 4 questions; ")
     assert dict(re.findall(r"(\w+) \((\d+)\)", warning))["refusal"] == "6"  # of 12 answers, 6 were given
 
 
@@ -111,7 +111,7 @@ def test_failed_repetition_of_a_question_without_a_route_is_not_counted(server: 
     router = ["router=llm", *server.overrides("router", model="r")]
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0", "coverage=0", *router)
     result = evaluate(stored_session(tmp_path), *typed)
-    (warning,) = [one for one in result.run.warnings if "have failed repetitions" in one]
+    (warning,) = [one for one in result.run.warnings if "some repetitions failed" in one]
     counts = dict(re.findall(r"(\w+) \((\d+)\)", warning))
     assert int(counts["refusal"]) == 3  # of 4 questions
     for name, count in counts.items():  # the second answer of every question failed

@@ -73,8 +73,8 @@ def result_warnings(
         lasting = ", ".join(sorted(reasons & REPEATING))
         again = "; rerun=true repeats only the failed calls" if repeatable(reasons - REPEATING, failed) else ""
         yield (
-            f"{np.any([*lost.values()], axis=0).sum():,} of {counted(len(views[0].questions), 'question')} have failed"
-            f" repetitions, and only the successful ones are scored (failed repetitions by metric: {listed})"
+            f"some repetitions failed for {np.any([*lost.values()], axis=0).sum():,} of"
+            f" {counted(len(views[0].questions), 'question')}; only the others are scored (failed, by metric: {listed})"
             f"{again}{lasting and f'; an identical call would fail again ({lasting})'}"
         )
 
@@ -111,7 +111,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     is_timed = any("latency" in metric.needs for metric in experiment.metrics)
     if is_timed and (untimed := sum(not one.failed and math.isnan(one.seconds) for one in answers)):
         yield (
-            f"{untimed} of {counted(len(answers), 'answer')} have no seconds, so their latency is unknown;"
+            f"the latency of {untimed} of {counted(len(answers), 'answer')} is unknown, because seconds are missing;"
             " set seconds in each Answer of your generator or system, and change the version in its TRAITS"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})

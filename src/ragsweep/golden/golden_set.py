@@ -152,7 +152,7 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
     without = [question for question in questions if question.weight is None]
     weighted = sum(question.weight is not None and question.weight > 0 for question in questions)
     for one in without if weighted else ():
-        fact = f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions have one'
+        fact = f'question "{one.id}" has no "weight", unlike {weighted:,} of {len(questions):,} questions'
         faults.add(one.where, f"{fact}; give a weight to all questions or to none")
 
 
