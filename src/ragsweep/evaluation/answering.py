@@ -129,7 +129,7 @@ def _plain_row(row: bytes) -> Any:
 
 
 def configured_model(node: Node) -> str:
-    """Return the configured model, or the external system's URL, of a node's answers or queries; "" without either."""
+    """Return the model, or the URL of the external system, of a node of answers or queries; "" if there is neither."""
     made = node.inputs[-1].spec if node.stage == "answer" else node.spec
     nested = made.parameters.get("llm")  # a query writer's llm
     parameters = (nested if isinstance(nested, Spec) else made).parameters

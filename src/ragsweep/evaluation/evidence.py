@@ -188,7 +188,7 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
 
 
 def count_tokens(chunks: Chunks) -> Numbers:
-    """Return the number of tokens of each chunk, including its title (chunks,)."""
+    """Return the number of tokens of each chunk and its document's title, as (chunks,)."""
     spans, corpus = chunks.spans, chunks.corpus
     counts = np.zeros(len(chunks), dtype=np.int64)
     for low, high in pairwise(np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))):

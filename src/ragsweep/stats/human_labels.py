@@ -1,4 +1,4 @@
-"""Match human labels with the answers that they describe, and correct means and differences by the labels.
+"""Match human labels with the answers that they describe, and correct means and differences with the labels.
 
 A label describes one answer and counts only for configs that gave this answer. These are the config that ``run`` names,
 configs with the text in ``answer`` as their answer, and configs with the same case (the input of the metric) as the

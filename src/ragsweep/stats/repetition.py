@@ -81,9 +81,9 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster), times
     the number of questions, is var(questions) + var(answers) / R + var(judge) / (R S). The third term is the variance
     between samples. The second is the variance between the repetitions of a question, minus the judge's part in it. The
-    first is the remainder. Negative estimates become 0. Each question's noise counts by its squared weight. Repetitions
-    of both configs are paired by number, because they share seeds and, with the same context, answers. The result is
-    also None if failures leave too few repetitions of every question.
+    first is the remainder. Negative estimates become 0. Noise is weighted by the square of the question's weight.
+    Repetitions of both configs are paired by number, because they share seeds and, with the same context, answers. The
+    result is also None if failures leave too few repetitions of every question.
 
     Args:
         results: The result of one config, or of two, the baseline first.

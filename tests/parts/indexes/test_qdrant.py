@@ -188,7 +188,7 @@ def test_folder_that_another_process_has_open_is_one_line(tmp_path: Path) -> Non
 
     client = QdrantClient(path=str(tmp_path))
     try:
-        with pytest.raises(CallFailed, match=r"the index's path is .*, which cannot be opened: .*already accessed"):
+        with pytest.raises(CallFailed, match=r"cannot open the index in the folder .*: .*already accessed"):
             Qdrant(None, str(tmp_path)).build(VECTORS)
     finally:
         client.close()

@@ -169,6 +169,6 @@ def _embedded(path: str) -> Any:
         client = QdrantClient(path=path)
     except RuntimeError as fault:
         fact = " ".join(str(fault).split())
-        raise CallFailed(f"the index's path is {path!r}, which cannot be opened: {fact}") from None
+        raise CallFailed(f"cannot open the index in the folder {path!r}: {fact}") from None
     atexit.register(client.close)
     return client

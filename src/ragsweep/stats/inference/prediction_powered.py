@@ -1,4 +1,4 @@
-"""Correct judged means, and differences between judged means, by human labels of some of the answers."""
+"""Correct judged means, and differences between judged means, with human labels of some of the answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Corrected(NamedTuple):
 def prediction_powered(
     matrix: Matrix, labels: Doubles, signs: Sequence[float], level: float = 0.95, settled: Doubles | None = None
 ) -> Corrected:
-    """Correct a contrast of mean scores by labels: ``signs`` (1,) for one mean, (-1, 1) for second minus first.
+    """Correct a contrast of mean scores with labels: ``signs`` (1,) for one mean, (-1, 1) for second minus first.
 
     The method is power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453). The
     estimate is the mean of the labels, plus ``weight`` times the difference between the judge's means over all

@@ -1,8 +1,8 @@
 """Whether a lead survives losses that are rare in the sample, or too rare to have been observed.
 
-A config that gains a little on many questions and loses a lot on a few leads by chance if none of the few is in the
-sample. The spread of the sampled scores does not reveal this risk. An estimate of the risk needs a bound on the loss of
-a single question.
+Suppose that a config gains a little on many questions, but loses a lot on a few. If the sample contains none of these
+few, the config leads by chance. The spread of the sampled scores does not reveal this risk. An estimate of the risk
+needs a bound on the loss of a single question.
 """
 
 import math
