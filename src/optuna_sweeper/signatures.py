@@ -74,7 +74,7 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return name -> value for parameters with a non-null value in a config; a group's value is its chosen option.
+        """Map each parameter with a non-null value in a config to its value; a group's value is its chosen option.
 
         Raises one of ``faults`` if the config cannot be composed.
         """

@@ -118,7 +118,7 @@ def optimization_results(study: Any, fixed: Sequence[str] = ()) -> dict[str, Any
 
 
 def _values(trial: Any, fixed: Sequence[str]) -> dict[str, Any]:
-    """Return key -> value of a trial, including the values of an enqueued config that are outside the space."""
+    """Map keys to a trial's values, including the values of an enqueued config that are outside the space."""
     lines = [parse_override(line, "") for line in trial.user_attrs.get(OVERRIDES, ()) if line not in fixed]
     drawn = {name: parse_value(value) if isinstance(value, str) else value for name, value in trial.params.items()}
     return {**{one.get_key_element(): one.value() for one in lines}, **drawn}

@@ -173,7 +173,7 @@ class Evaluation:
 
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
-    """Return job number -> the last trial of the job; trials without a job are omitted."""
+    """Map the number of each job to its last trial; trials without a job are omitted."""
     last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
     return dict(sorted(last.items()))
 

@@ -205,7 +205,7 @@ class RequestComparison:
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return name -> measure for each measure that at least one request has; thresholds refer to these names."""
+        """Map names to the measures that at least one request has; thresholds refer to these names."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):

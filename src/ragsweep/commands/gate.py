@@ -132,7 +132,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
         fact = "labels cover a sample of the questions, but this test needs all"
         raise ConfigError(f"--sequential and --labels: {fact}; use only one of them")
     if options.questions is not None:
-        fact = "all questions of an earlier look must be kept, which a list does not ensure"
+        fact = "each test must include all questions of earlier tests, which a list does not ensure"
         raise ConfigError(f"--sequential and --questions: {fact}; use only one of them")
 
 

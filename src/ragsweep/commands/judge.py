@@ -104,7 +104,7 @@ def _first_scores(result: Result) -> Scores:
 
 
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
-    """Return labels as metric -> question id -> value.
+    """Map each labelled metric to its values by question id.
 
     Raises InputError if a question has two values of a metric, because only a run determines which one applies.
     """
@@ -118,7 +118,7 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
 
 
 def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> dict[str, float]:
-    """Return question id -> label for the labels of a metric that apply to a run; raises InputError if none does."""
+    """Map question ids to the labels of a metric that apply to a run; raises InputError if none does."""
     chosen = [label for label in labels if label.metric == metric]
     if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries.metrics:
         return dict(by_metric(chosen)[metric])

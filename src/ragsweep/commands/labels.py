@@ -114,7 +114,7 @@ def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
 
 
 def scores_by_question(result: Result) -> Scores:
-    """Return the finite scores of an evaluated config as metric -> question id -> score."""
+    """Map each metric of an evaluated config to its finite scores by question id."""
     return {
         name: {
             question: float(value)

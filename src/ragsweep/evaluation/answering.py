@@ -137,7 +137,10 @@ def configured_model(node: Node) -> str:
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return a function that flags the packed results that did not fail and may be stored; ``kind`` is their type."""
+    """Return a function that flags the packed results that may be stored: those that did not fail.
+
+    ``kind`` is the type of the results.
+    """
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 

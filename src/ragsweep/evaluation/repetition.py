@@ -69,11 +69,11 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If only some repetitions of an answerable question have a score, those that declined or have nothing to measure get
-    the worst score (see ``worst_score``), as in comparisons of configs. If no repetition of a question has a score, the
-    reason is copied from the first repetition to which the metric does not apply (a declined answer does not count),
-    else from the first failed repetition, else from the first repetition. Metrics that need latency or exact search,
-    and metrics that are quantiles, are scored only in the first view.
+    If only some repetitions of an answerable question have a score, the others get the worst score if they declined or
+    have nothing to measure (see ``worst_score``), as in comparisons of configs. If no repetition of a question has a
+    score, the reason is copied from the first repetition to which the metric does not apply (a declined answer does not
+    count), else from the first failed repetition, else from the first repetition. Metrics that need latency or exact
+    search, and metrics that are quantiles, are scored only for the first repetition.
     """
     scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.int64]]()
     for metric in metrics:

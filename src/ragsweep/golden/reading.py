@@ -340,7 +340,7 @@ class Row:
         return plain
 
     def scalars(self) -> dict[str, str]:
-        """Return name -> value, as a string, for the fields whose values are strings, numbers or booleans."""
+        """Map the names of the fields with strings, numbers or booleans to these values, as strings."""
         plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 

@@ -67,7 +67,7 @@ def most_unzipped(size: int) -> int:
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
     """Return an empty Faults for files in ``encoding``; None means UTF-8, unless a file states its encoding.
 
-    Raises ConfigError that names the config key ``key`` if Python does not support the encoding.
+    Raises a ConfigError that names the config key ``key`` if Python does not support the encoding.
     """
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"

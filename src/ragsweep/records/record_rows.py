@@ -65,7 +65,7 @@ class Record:
 
 
 def results_by_job(records: Iterable[Record]) -> dict[int, Result]:
-    """Return job number -> result; ``records`` are of one sweep's configs, and failures are omitted."""
+    """Map job numbers to results; ``records`` are of one sweep's configs, and failures are omitted."""
     return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
 

@@ -112,7 +112,7 @@ def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
-    """Return the CSV files about answers as file name -> content; {} if the results contain no such data."""
+    """Return the CSV files about answers by name; {} if the results contain no such data."""
     files = {}
     if pairs := against_no_context(results):
         kinds = [kind.replace(" ", "_") for kind in KINDS]

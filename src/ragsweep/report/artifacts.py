@@ -36,7 +36,7 @@ def artifacts(
     headline: Sequence[str],
     conclusion: SweepConclusion | None = None,
 ) -> dict[str, bytes]:
-    """Return the files of a sweep as file name -> content: results as JSON and CSV, charts, the verdict, answers.
+    """Return the files of a sweep by name: results as JSON and CSV, charts, the verdict, answers.
 
     ``sweep`` has the values of ``results.json`` that describe the whole sweep; ``headline`` has the metrics of the
     charts. ``conclusion`` is None for a single config; a conclusion whose ``comparison`` is None is ignored.
@@ -71,7 +71,7 @@ MOST_ROWS = 50
 
 
 def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
-    """Return the files on the verdict as file name -> content; {} if the conclusion has no comparison."""
+    """Return the files on the verdict by name; {} if the conclusion has no comparison."""
     verdict = conclusion.compared
     if verdict is None:
         return {}

@@ -204,7 +204,7 @@ class Terminal:
             self.line("", line)
 
     def show(self, document: Document) -> None:
-        """Print the blocks that `show_block` prints, with an empty line between the sections of the document."""
+        """Print a document, with an empty line between sections, without the blocks that `show_block` omits."""
         for n, section in enumerate(document.sections):
             if n:
                 self.line("", "")

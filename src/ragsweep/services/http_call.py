@@ -131,7 +131,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Make attempts until one succeeds; raise CallError after a permanent failure or if no retry is left."""
+        """Try until an attempt succeeds; raise CallError after a permanent failure or if no retry or time is left."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0

@@ -24,7 +24,7 @@ FAILS = "fails"  # first word of the reason why an entry that fails a gate is dr
 def drop_copies(
     entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
 ) -> tuple[list[int], dict[int, str]]:
-    """Return the positions of the entries to keep, and position -> reason for the entries to drop.
+    """Return the positions of the entries to keep, and why the others are dropped, by position.
 
     An entry is dropped if its question duplicates an earlier kept question, or is a near-copy of its passage. Questions
     with the same text, ignoring case, are duplicates. ``questions`` and ``passages`` are unit vectors, one row per

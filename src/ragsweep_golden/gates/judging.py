@@ -116,7 +116,7 @@ QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3"
 
 
 def find_faulty(subject: Subject) -> dict[str, str]:
-    """Return question id -> first failed gate and reason, for each question that fails a gate in QUESTION_GATES."""
+    """Map the id of each question that fails a gate in QUESTION_GATES to the first failed gate and the reason."""
     found: dict[str, str] = {}
     for gate in QUESTION_GATES:
         for fault in _measured(GATES[gate][2], subject).faults:

@@ -127,10 +127,10 @@ class _Verifier:
     def _by_anchor(self, label: Evidence, anchor: str, here: list[DocumentSpan]) -> LabelChange:
         """Return the change of a label located only by its anchor, with a repair if the anchor occurs exactly once.
 
-        ``here`` lists the anchor's places in the label's document. Other documents are searched only if ``here`` is
-        empty, and the label is not moved there if its own document has a similar passage. An anchor of fewer than
-        FEWEST_WORDS words may occur in another passage by chance. A label with such an anchor is not repaired if the
-        anchor also occurs in another document, or only in another document that a label names.
+        ``here`` lists the anchor's places in the label's document. If it is empty, the new and changed documents are
+        searched, but the label is not moved there if its own document has a similar passage. An anchor of fewer than
+        FEWEST_WORDS words may occur in another passage by chance, so its label is not repaired in two cases: the anchor
+        occurs in the label's document and in a new or changed one, or only in another document that a label names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):

@@ -167,7 +167,7 @@ def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
-    """Return field -> [old value, new value] for each field that an edit changes; {} for other actions."""
+    """Map each field that an edit changes to [old value, new value]; {} for other actions."""
     if judgement["action"] != EDIT:
         return {}
     pairs = {name: [str(entry.get(name) or ""), judgement[name]] for name in ("question", "reference")}

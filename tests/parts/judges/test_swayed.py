@@ -63,7 +63,7 @@ def test_a_judge_that_returns_no_json_is_a_failed_call_with_its_cost_and_remedy(
     (count, fact) = judge.service.session.meter.failures[MALFORMED]
     assert (verdict.reason, verdict.usage.calls, count) == (MALFORMED, 2, 1)
     assert np.isnan(verdict.value)
-    assert fact.endswith("the reply is invalid (json invalid); set another judge.model")
+    assert fact.endswith("the reply is invalid (json invalid); set judge.model to another model")
 
 
 def test_an_embedder_of_a_judge_is_used_by_one_thread_at_a_time() -> None:

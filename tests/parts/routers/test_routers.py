@@ -110,7 +110,7 @@ class TestLlm(RouterContract):
         router = self.part()
         route = collect(router.route, [Request("hello")])[0]
         assert (route.search, route.failed) == (True, MALFORMED)
-        fact = 'router did not reply with {"search": true} or {"search": false}; set another router.model'
+        fact = 'router did not reply with {"search": true} or {"search": false}; set router.model to another model'
         assert router.service.session.meter.failures == {MALFORMED: (1, fact)}
 
     def test_a_service_that_ignores_the_schema_is_asked_for_json_and_may_put_it_in_a_code_block(self) -> None:

@@ -151,7 +151,7 @@ class OpenAIJudge(EndpointSettings):
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
                 fact = f"{self.embeddings_model} returned a vector that is zero or contains a number that is not finite"
-                raise self._malformed(f"{fact}; set another judge.embeddings_model", usage)
+                raise self._malformed(f"{fact}; set judge.embeddings_model to another model", usage)
         self._vectors |= zip(new, vectors, strict=True)
         return usage
 
@@ -185,9 +185,9 @@ class OpenAIJudge(EndpointSettings):
                 fault = str(error)
             again = {"role": "user", "content": _AGAIN.format(fault=fault)}
             messages = [first, {"role": "assistant", "content": reply.text}, again]
-        way_out = "set" if self.structured else "set judge.structured=true, or"
+        way_out = "" if self.structured else "set judge.structured=true, or "
         fact = f"{self.model} did not return JSON that conforms to the schema {schema.name}: {fault}"
-        raise self._malformed(f"{fact}; {way_out} another judge.model", usage)
+        raise self._malformed(f"{fact}; {way_out}set judge.model to another model", usage)
 
     def _malformed(self, fact: str, usage: Usage) -> CallFailed:
         """Return a CallFailed for an unusable reply, and record it, so that the command prints the remedy."""

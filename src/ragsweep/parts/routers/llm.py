@@ -74,7 +74,8 @@ class Llm(EndpointSettings):
             match json.loads(without_code_block(reply.text)):
                 case {"search": bool(search)}:
                     return Route(search, float(not search), usage=reply.usage)
-        fact = f'{self.model} did not reply with {{"search": true}} or {{"search": false}}; set another router.model'
+        fact = f'{self.model} did not reply with {{"search": true}} or {{"search": false}}'
+        fact = f"{fact}; set router.model to another model"
         self.service.session.meter.note_failure(CallFailed(fact, MALFORMED))
         return Route(failed=MALFORMED, usage=reply.usage)
 

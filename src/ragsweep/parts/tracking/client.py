@@ -111,7 +111,8 @@ class Mlflow:
         """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if neither exists.
 
         Only this tracker's experiment is searched, but ``known`` may be a run in another experiment, created by
-        ``mlflow run``. If ``started`` (seconds since 1970) is given, only runs with exactly this start time count.
+        ``mlflow run``. If ``started`` (seconds since 1970) is given, the run with these tags must have started
+        then, to the millisecond.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:

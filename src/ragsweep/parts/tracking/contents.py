@@ -90,7 +90,7 @@ def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str
 
 
 def cleared_failures(run: OpenRun) -> dict[str, float]:
-    """Return name -> 0 for the metrics that count failures of an earlier attempt; MLflow cannot delete a metric."""
+    """Map each metric that counts failures of an earlier attempt to 0, because MLflow cannot delete a metric."""
     known = run.before.data.metrics if run.before else {}
     return {name: 0.0 for name in known if name.endswith(files.FAILED)}
 

@@ -118,7 +118,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 
 
 def _tables(summary: SweepSummary, texts: PageTexts, tables: str) -> dict[int, bytes]:
-    """Return job -> table of questions, for all configs or only for the two that are compared first.
+    """Map jobs to tables of questions, for all configs or only for the two that are compared first.
 
     All configs get a table if ``tables`` is ALL or the sweep has only one config.
     """

@@ -267,7 +267,7 @@ If the body is None, Hydra's sweeper runs the jobs.
 def launch_batches(
     launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
 ) -> dict[int, JobReturn | Exception]:
-    """Launch jobs in batches; return job number -> the job's outcome, or the exception that its launch raised.
+    """Launch jobs in batches; map each job's number to its outcome, or to the exception that its launch raised.
 
     A batch has consecutive numbers, at most ``longest`` (None: no limit). A batch that cannot be launched does not stop
     the others. ``rung`` is the number of questions to evaluate in a race; None: all.

@@ -73,7 +73,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
 
 
 def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
-    """Return question id -> the spans of the question's chunks, without chunks that are not in the corpus."""
+    """Map the id of each question to the spans of its chunks, without chunks that are not in the corpus."""
     return {
         question: [
             DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))

@@ -219,7 +219,7 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
 def _dearest(
     experiments: Sequence[Experiment], executor: Executor, results: KnownResults, not_estimated: set[str]
 ) -> dict[str, list[float]]:
-    """Return stage -> the largest numbers of calls, tokens, money and rows that any config requires.
+    """Map each stage to the largest numbers of calls, tokens, money and rows that any config requires.
 
     A number is NaN if it is unknown for any config. Results that are known to ``results`` are not counted. Stages with
     neither calls nor rows are omitted. Stages whose calls cannot be estimated are added to ``not_estimated``.

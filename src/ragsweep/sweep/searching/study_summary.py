@@ -39,7 +39,7 @@ class StudySummary:
         return f"{len(self.trials)} of {self.n_trials} trials: the search found no config that differs from these"
 
     def broken(self) -> dict[int, str]:
-        """Return job number -> the constraints that an infeasible trial violates, as text separated by commas."""
+        """Map each job with an infeasible trial to the constraints that it violates, separated by commas."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def broken_on_holdout(self, result: Result) -> str:
@@ -56,7 +56,7 @@ class StudySummary:
         return {f"ragsweep.{name}": value for name, value in tags.items() if value}
 
     def trial_tags(self) -> dict[int, dict[str, str]]:
-        """Return job number -> tags for the job's run: its trial's number, state and, if known, seconds."""
+        """Map each job to the tags for its run: its trial's number, state and, if known, seconds."""
         tags = {}
         for job, trial in self.trials.items():
             tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
