@@ -156,4 +156,4 @@ def test_warning_about_failed_repetitions_suggests_rerun_only_if_it_may_help(rea
     found = score_repetitions([TokenF1()], views)
     config: Any = SimpleNamespace(graph=SimpleNamespace(located=None, embeddings=()), metrics=[TokenF1()])
     (warning,) = result_warnings(Executor(), config, views, found.lost(found.scores))
-    assert warning.endswith(f"(failed, by metric: token_f1 (1)); {advice}")
+    assert warning.endswith(f"(failures: token_f1 (1)); {advice}")

@@ -121,7 +121,7 @@ def test_name_that_mlflow_rejects_is_an_error(name: str) -> None:
 @pytest.mark.parametrize("bounds", [(0.0, math.inf), (-math.inf, None), (math.nan, 1.0)])
 def test_bound_of_a_metric_that_is_not_finite_is_an_error(bounds: tuple[float | None, float | None]) -> None:
     metric = cast(BuiltPart, SimpleNamespace(value=SimpleNamespace(name="words", bounds=bounds)))
-    with pytest.raises(ConfigError, match=r'^metrics: "words" has the bounds .*; use None for a side without a bound$'):
+    with pytest.raises(ConfigError, match=r'^metrics: the bounds of "words" must be finite or null \(None\), got .*$'):
         checked_metrics([metric], {}, cast(Dataset, None))
 
 

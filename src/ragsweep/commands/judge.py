@@ -199,7 +199,7 @@ def noise_document(options: argparse.Namespace) -> Document:
     if not metrics:
         named = f"name others with --metric{nearest(_JUDGED, shared)}"
         way = named if shared else "run both configs again with the same metrics"
-        raise InputError(f"the runs share no metric {_JUDGED}*; {way}")
+        raise InputError(f"the runs share no {_JUDGED}* metric; {way}")
     floors, weights = {}, dict(zip(first.questions["question_id"], first.questions.get(WEIGHT, ()), strict=False))
     for name in metrics:
         both = [question for question in scores[name] if question in others[name]]

@@ -74,7 +74,7 @@ def result_warnings(
         again = "; rerun=true repeats only the failed calls" if repeatable(reasons - REPEATING, failed) else ""
         yield (
             f"some repetitions failed for {np.any([*lost.values()], axis=0).sum():,} of"
-            f" {counted(len(views[0].questions), 'question')}; only the others are scored (failed, by metric: {listed})"
+            f" {counted(len(views[0].questions), 'question')}; only successful ones are scored (failures: {listed})"
             f"{again}{lasting and f'; an identical call would fail again ({lasting})'}"
         )
 

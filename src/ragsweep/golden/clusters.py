@@ -151,7 +151,7 @@ def _main_document(question: Question, documents: Sequence[str], frequency: Coun
 
 
 def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
-    """Return one group of numbers per name: the numbers that have the name."""
+    """Group question numbers by the names paired with them; return one group per name."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, names in names_of:
         for name in names:

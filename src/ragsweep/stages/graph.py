@@ -179,7 +179,8 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
 def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str, Rows], set[str]]:
     """Find the nodes to compute by a walk from the wanted nodes down to existing results.
 
-    Return the rows to compute by address, and the addresses of nodes with unknown rows (see `Plan.missing`).
+    Return a mapping of addresses to the rows to compute, and the addresses of nodes with unknown rows (see
+    `Plan.missing`).
     """
     missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()

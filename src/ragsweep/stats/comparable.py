@@ -288,7 +288,7 @@ def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
 
 
 def is_scored(result: Result, metric: str) -> bool:
-    """Return whether a config was evaluated and has enough scored questions to be compared by a metric in a sweep."""
+    """Return whether a config was evaluated and reaches ``coverage`` in ``metric``, with at least one score."""
     measured = result.run.state in (COMPLETE, PARTIAL) and metric in result.summaries.metrics
     return measured and is_complete(result, metric) and result.summaries.metrics[metric].n_scored > 0
 

@@ -161,7 +161,10 @@ def _lost_at(traces: Traces) -> Numbers:
 
 
 def _unsolved(result: Result, lost_by: Mapping[str, str]) -> dict[str, bool]:
-    """Return, by question, whether a scored answer with all evidence in its context fails to solve the question."""
+    """Map each question with a scored answer and all its evidence in the context to whether it remains unsolved.
+
+    Return {} if the result has no answers, or no scores of the success metric.
+    """
     questions, success = result.questions, success_of(result)
     if "answer" not in questions or success.metric not in questions:
         return {}

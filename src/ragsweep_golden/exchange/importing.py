@@ -114,7 +114,7 @@ def _import_table(
     try:
         of_system = fields_of_system(columns)
     except ValueError as fault:
-        way = "name the fields, question=FIELD reference=answer passages=contexts, or remove these two"
+        way = "name the fields with question=FIELD reference=answer passages=contexts, or remove both fields"
         raise InputError(f"{path}:1: {fault}; {way}") from None
     ranked = [name for group in RANKED["reference"] for name in group if name in columns]
     own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])

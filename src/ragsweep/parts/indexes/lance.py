@@ -177,8 +177,8 @@ class LanceIvfPq(LanceTable):
     """A LanceDB table with product quantisation (IVF-PQ); a search reads the ``nprobes`` nearest partitions.
 
     The table has ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per
-    256 vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, each stored as one byte. The nearest
-    ``oversampling * depth`` vectors by these codes are scored by the original vectors.
+    256 vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, each stored as a code of one byte.
+    The ``oversampling * depth`` vectors with the nearest codes are then scored exactly.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(

@@ -92,8 +92,8 @@ class Connection:
     """This process's connection to one tracking URI.
 
     It caches data that several calls need. ``runs`` maps the id of a run to the run, and ``experiments`` maps the name
-    of an experiment to its id. ``prompts`` maps the name and content of a prompt to its registered
-    version; ``prompts`` is None if prompts cannot be registered.
+    of an experiment to its id. ``prompts`` maps the name and content of a prompt to its registered version; ``prompts``
+    is None if prompts cannot be registered.
     """
 
     uri: str

@@ -171,7 +171,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
         raise ConfigError("metrics: the name of a metric contains a secret, and names are stored; rename the metric")
     for name, metric in metrics.items():
         if any(bound is not None and not math.isfinite(bound) for bound in metric.bounds):
-            raise ConfigError(f'metrics: "{name}" has the bounds {metric.bounds}; use None for a side without a bound')
+            raise ConfigError(f'metrics: the bounds of "{name}" must be finite or null (None), got {metric.bounds}')
     for key, chosen in (("objective", objectives(plain)), ("headline", plain["headline"])):
         for name in chosen:
             if name not in metrics:

@@ -104,7 +104,7 @@ class SweepRace:
         return results_by_job(self.context.ledger.raced(self.context.sweep.id))
 
     def _scores(self, known: Mapping[int, Result], count: int) -> dict[str, list[float]]:
-        """Map each job to its weighted scores for the first ``count`` questions; unless it completed them, for fewer.
+        """Map each job to its weighted scores for the first ``count`` questions, or for those completed so far.
 
         As in comparisons, declined questions have the worst score (see ``fill_declined``), except in a config without
         any score.
