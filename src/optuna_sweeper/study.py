@@ -138,7 +138,7 @@ class SharedStudy:
         return [trial for trial in self.trials() if trial.state.name == "RUNNING"]
 
     def _enqueue_next(self, trials: Sequence[Any]) -> bool:
-        """Enqueue the next config of ``plan.first`` or grid point, if any; return False if no config is left to try."""
+        """Enqueue the next untried config of ``plan.first``, else the next grid point; return False if none is left."""
         tried = [trial.user_attrs.get(OVERRIDES) for trial in trials]
         has_begun = any(lines is not None for lines in tried)
         listed = self.plan.first[1:] if self.plan.has_zero and has_begun else self.plan.first

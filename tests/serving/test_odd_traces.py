@@ -68,7 +68,7 @@ def test_trace_without_a_span_or_with_unreadable_attributes_is_skipped() -> None
     empty.data.spans = []
     assert read_served(empty, skipped.append) is None
     assert read_served(SimpleNamespace(info=None, data=None), skipped.append) is None
-    assert skipped == [f"no attribute {FACTS}", "an unreadable span"]
+    assert skipped == [f"no object in the root span's attribute {FACTS}", "an unreadable span"]
 
 
 def test_one_long_question_widens_no_other() -> None:

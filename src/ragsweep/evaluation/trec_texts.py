@@ -127,9 +127,9 @@ def write_run(
 
     Each question has a list of ``documents``, the best first. ``scores`` (single precision) are the scores of all
     lists, one list after another, and are rounded to six significant digits. A rounded score that is not below the
-    preceding score of its list is lowered to the next smaller single-precision number, so that every tool keeps the
-    order of ties. White space and existing percent codes in ids are percent-encoded, so that ``urllib.parse.unquote``
-    restores every id. The last field, ``tag``, names the system.
+    preceding score of its list is replaced by the largest single-precision number below that score, so that every tool
+    keeps the order of ties. White space and existing percent codes in ids are percent-encoded, so that
+    ``urllib.parse.unquote`` restores every id. The last field, ``tag``, names the system.
     """
     lengths = [len(row) for row in documents]
     written = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))

@@ -82,8 +82,8 @@ class Http(ServiceSettings):
         """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
             raise ConfigError(
-                "system.url must have a scheme, a host and a path, such as http://localhost:8080/ask, and contain"
-                " neither a # nor a / at the end of the path"
+                "system.url must have a scheme, a host and a path that does not end with /, and must not contain #; for"
+                " example, http://localhost:8080/ask"
             )
         for name, _ in parse_qsl(self.query, keep_blank_values=True):
             if is_secret(name) or name.lower() in SIGNED:

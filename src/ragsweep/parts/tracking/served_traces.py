@@ -208,7 +208,7 @@ def _as_served(trace: Any) -> ServedTrace:
     root = _root(trace)
     facts = root and root.attributes.get(FACTS)
     if not root or not isinstance(facts, dict):
-        raise _Unreadable(f"no attribute {FACTS}")
+        raise _Unreadable(f"no object in the root span's attribute {FACTS}")
     given = root.inputs
     if not isinstance(given, dict):
         raise _Unreadable("no question")

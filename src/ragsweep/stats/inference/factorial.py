@@ -26,7 +26,7 @@ class Effect:
     For one parameter, the effect is the mean at a level minus the mean at the first level, averaged over all levels of
     the other parameters. For two parameters, it is the amount by which a change of the first alters the effect of the
     second. The numbers are NaN if the effect cannot be estimated, with the reason in ``note``. ``exposed`` is true if a
-    loss too rare to have been observed could reverse the result of the interval.
+    loss too rare to have been observed could reverse an effect whose interval excludes 0.
     """
 
     factors: tuple[str, ...]
