@@ -15,8 +15,9 @@ from ragsweep.core.missing import NO_CITATIONS, NO_KEYWORDS
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.report.document import GAP
+from ragsweep.report.naming import all_settings, own_settings
 from ragsweep.report.numbers import cell
-from ragsweep.report.sweep_table import SweepTable, all_settings, label_table, settings, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import SweepTable, label_table, slice_table, sweep_table, swept
 from support.results import changed, compared, drawn, scored
 
 
@@ -56,7 +57,7 @@ def test_paths_are_shown_by_their_last_parts_if_these_differ(models: tuple[str, 
 def test_a_deleted_key_has_no_value() -> None:
     deleted = changed(config(1, 0.5), overrides=("~size=null", "model=a"), parameters={"model": "a"})
     results = [deleted, *(config(n, 0.5, n, size=f"{n}00", model="a") for n in (2, 3))]
-    assert settings(deleted) == {"size": "~", "model": "a"}
+    assert own_settings(deleted) == {"size": "~", "model": "a"}
     assert all_settings(results)[0] == {"model": "a"}
     assert swept(results) == "size = 200, 300"
     assert sorted(row[1] for row in sweep_table(results, ["ndcg"]).rows) == ["", "200", "300"]

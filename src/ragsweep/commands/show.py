@@ -14,10 +14,11 @@ from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, paragraphs
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, funnel_rows, funnel_sentences
+from ragsweep.report.naming import DELETED, own_settings
 from ragsweep.report.numbers import cell
 from ragsweep.report.race import dropped_lines
 from ragsweep.report.sweep_document import define, details, heading, remedies
-from ragsweep.report.sweep_table import DELETED, label_table, settings
+from ragsweep.report.sweep_table import label_table
 from ragsweep.report.tables import applicable, headline
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
@@ -68,7 +69,7 @@ def _config_document(
         [name, f"{about.get(name, '')}{cell(one)}", f"{one.n_scored:,}", count_reasons(one.reasons)]
         for name, one in measured.items()
     ]
-    changed = (f"~{key}" if value == DELETED else f"{key}={value}" for key, value in settings(result).items())
+    changed = (f"~{key}" if value == DELETED else f"{key}={value}" for key, value in own_settings(result).items())
     first: list[Block] = [
         heading(result.name, result.run.dataset),
         lines(dropped_lines([result])),

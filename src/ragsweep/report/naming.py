@@ -1,10 +1,13 @@
-"""Short names of configs, made of the settings that vary among them."""
+"""The settings of configs, and short names made of the settings that vary among them."""
 
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
+
+from ragsweep.core.results import Result
+from ragsweep.stats.comparable import changes_scores
 
 _DECIMAL = re.compile(r"(?<![^\s=\[,])-?(\d+\.\d+)(?:e[+-]?\d+)?(?![^\s,\]])")
 """Matches a decimal number that is a complete value; a number within a word, as in gpt-4.10, does not match."""
@@ -14,6 +17,33 @@ LONGEST = 60
 """Maximum length of a config's name within a sentence, in characters."""
 BARE = ("none", "null", "default", "")
 """Options whose names are meaningless without their group."""
+DELETED = "~"
+"""The value of a setting whose key an override deletes."""
+
+
+def own_settings(result: Result) -> dict[str, str]:
+    """Return a config's overrides, without those that cannot change a score: key -> value, both as strings.
+
+    Values are resolved, except "auto", as in the config's name. The value of a deleted key is `DELETED`.
+    """
+    lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
+    given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
+    return {key: value if value == "auto" else result.run.parameters.get(key, value) for key, value in given.items()}
+
+
+def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
+    """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
+
+    A setting that all configs override has the value of the override; any other has its resolved value (for "auto", the
+    selected value). Missing settings, and a budget that only some configs (such as a baseline) override, are omitted.
+    """
+    own = [own_settings(one) for one in results]
+    found = dict.fromkeys(key for one in own for key in one)
+    shared = [key for key in found if all(key in one for one in own)]
+    keys = [key for key in found if not key.startswith("budget.") or key in shared]
+    pairs = zip(results, own, strict=True)
+    every = [{**typed, **one.run.parameters, **{key: typed[key] for key in shared}} for one, typed in pairs]
+    return [{key: values[key] for key in keys if values.get(key, DELETED) != DELETED} for values in every]
 
 
 def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str]) -> list[str]:

@@ -12,11 +12,19 @@ from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.document import GAP, Table
-from ragsweep.report.naming import digits_for, lacking, last_parts, rounded, short_keys, varying_keys, without_number
+from ragsweep.report.naming import (
+    all_settings,
+    digits_for,
+    lacking,
+    last_parts,
+    rounded,
+    short_keys,
+    varying_keys,
+    without_number,
+)
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.tables import applicable, asked_for, count_scored, goodness
 from ragsweep.report.verdict import change, verdict_word
-from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 MOST_ROWS = 10
@@ -24,8 +32,6 @@ MOST_VALUES = 6
 """Maximum number of listed values of a setting."""
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
-DELETED = "~"
-"""The value of a setting whose key an override deletes."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 """Parts of metric names that narrow headings omit: prefixes of families, and the unit, which the cells show."""
 
@@ -63,31 +69,6 @@ class Column(NamedTuple):
     def width(self) -> int:
         """The width in characters of the widest cell or, if it is wider, of the header."""
         return max(map(len, [self.header.removeprefix(">"), *self.cells]))
-
-
-def settings(result: Result) -> dict[str, str]:
-    """Return a config's overrides, without those that cannot change a score: key -> value, both as strings.
-
-    Values are resolved, except "auto", as in the config's name. The value of a deleted key is `DELETED`.
-    """
-    lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
-    given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
-    return {key: value if value == "auto" else result.run.parameters.get(key, value) for key, value in given.items()}
-
-
-def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
-
-    A setting that all configs override has the value of the override; any other has its resolved value (for "auto", the
-    selected value). Missing settings, and a budget that only some configs (such as a baseline) override, are omitted.
-    """
-    own = [settings(one) for one in results]
-    found = dict.fromkeys(key for one in own for key in one)
-    shared = [key for key in found if all(key in one for one in own)]
-    keys = [key for key in found if not key.startswith("budget.") or key in shared]
-    pairs = zip(results, own, strict=True)
-    every = [{**typed, **one.run.parameters, **{key: typed[key] for key in shared}} for one, typed in pairs]
-    return [{key: values[key] for key in keys if values.get(key, DELETED) != DELETED} for values in every]
 
 
 def swept(results: Sequence[Result]) -> str:

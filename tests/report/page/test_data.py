@@ -10,7 +10,7 @@ import pytest
 
 from ragsweep.core.results import PARTIAL, Failure, Result, TargetResult
 from ragsweep.report.document import Table
-from ragsweep.report.naming import short
+from ragsweep.report.naming import own_settings, short
 from ragsweep.report.page.charts import quality_against
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, effect, effects, swept_within
@@ -18,7 +18,6 @@ from ragsweep.report.page.view import PageView
 from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import TOGETHER, description_document, sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
-from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import moment
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.compare_configs import compare_configs
@@ -34,7 +33,7 @@ GAINS = {"3": 0.0, "5": 0.2, "10": 0.2001}
 
 def curve(page: SweepReport, name: str) -> ParameterMeans | Cloud:
     assert page.conclusion.compared
-    found = effects(page.conclusion.compared, {one.name: settings(one) for one in page.results})
+    found = effects(page.conclusion.compared, {one.name: own_settings(one) for one in page.results})
     return next(one for one in found if one.name == name)
 
 

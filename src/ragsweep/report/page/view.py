@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result, objectives
+from ragsweep.report.naming import all_settings
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.sweep_table import all_settings, swept
+from ragsweep.report.sweep_table import swept
 from ragsweep.report.tables import headline, rank_results
 from ragsweep.stats.funnel import Funnel, funnel
 
