@@ -62,8 +62,8 @@ class HttpResponse:
     def json(self) -> Any:
         """Return the content, parsed as JSON or, if its type is text/event-stream, as an EventStream.
 
-        A missing type counts as JSON. Raises ValueError for any other type that is not JSON, for invalid JSON, and for a
-        stream that `read_events` rejects.
+        A missing type counts as JSON. Raises ValueError for any other type that is not JSON, for invalid JSON, and for
+        a stream that `read_events` rejects.
         """
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
