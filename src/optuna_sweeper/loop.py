@@ -165,7 +165,7 @@ class SearchLoop:
     def _check_failures(self, outcomes: Sequence[TrialOutcome]) -> None:
         reasons = Counter(outcome.reason for outcome in outcomes if outcome.reason)
         failed, total, rate = reasons.total(), self.study.plan.n_trials, self.settings.max_failure_rate
-        if failed / total > rate:  # not failed > rate * total: 0.29 * 100 is less than 29
+        if failed / total > rate:  # failed > rate * total would be wrong: 0.29 * 100 is less than 29
             counts = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
             raise HydraException(
                 f"{failed} of {total} trials failed, more than hydra.sweeper.max_failure_rate="

@@ -60,6 +60,7 @@ def check_study(values: Mapping[str, Any], arguments: Sequence[str], loader: Con
     """Raise HydraException if the storage is unusable, or if ``study_name`` names the study of another search.
 
     ``values`` are the settings of ``OptunaSweeperConf``, and ``arguments`` are the overrides on the command line.
+    Invalid settings and an invalid space also raise HydraException.
     """
     import optuna
 

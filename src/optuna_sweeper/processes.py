@@ -19,7 +19,7 @@ Work = TypeVar("Work", contravariant=True)
 
 
 class Holder(NamedTuple):
-    """A process: its machine, its process id, and its start time, because process ids are reused."""
+    """A process, identified by its machine, process id and start time; the id alone may be reused."""
 
     host: str
     process: int

@@ -1,6 +1,6 @@
 """Create Optuna's samplers by name, a new one for each trial.
 
-The sampler's seed is derived from the study's seed and the trial's position; for qmc, from the study's seed alone.
+The sampler's seed is derived from the study's seed and the draw's index; for qmc, from the study's seed alone.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def seed_of(study: int, draw: int) -> int:
 def seeded_sampler(
     settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]], is_point: Callable[[Any], bool]
 ) -> Any:
-    """Return a study's sampler: it creates a seeded sampler of the configured kind for each trial.
+    """Return a sampler for a study; for each trial, it creates a seeded sampler of the configured kind.
 
     A single sampler for the whole study would lose its state at the end of its process, whereas a new sampler reads all
     earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of

@@ -37,7 +37,7 @@ class Space:
     order: tuple[str, ...] = ()  # all keys, in the order of their first occurrence; overrides are sorted in this order
 
     def suggest(self, trial: Any) -> dict[str, str]:
-        """Suggest a value for each parameter that exists; map its key to the value, as typed in an override."""
+        """Map the key of each parameter that exists to the value that ``trial`` suggests, as typed in an override."""
         values: dict[str, str] = {}
         for parameter in self.parameters:
             if parameter.exists(values):

@@ -219,7 +219,10 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue this process's running trials; if ``lost``, a worker died, so the attempts count."""
+        """Re-enqueue this process's running trials.
+
+        If ``lost``, a worker died, so the current attempts count towards `ATTEMPTS`.
+        """
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -20,7 +20,7 @@ class TrialClaims(Liveness[Any]):
         self._study, self._is_shared = study, is_shared
 
     def claim(self, work: Any, facts: Mapping[str, Any] = {}) -> Holder | None:
-        """Claim a trial as `Liveness.claim` does; ``facts`` about its evaluation are recorded with the claim."""
+        """Claim a trial as `Liveness.claim` does; record ``facts`` about the trial's evaluation with the claim."""
         if self.is_alive(work) and (owner := trial_owner(work)) != myself():
             return owner
         if self._is_shared and self.start():

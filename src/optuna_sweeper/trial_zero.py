@@ -51,7 +51,7 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
         except composer.faults as fault:
             with suppress(*composer.faults):
                 composer.compose(declared)
-                outside = str(fault).splitlines()[0].partition(";")[0]  # only the fixed overrides contradict it
+                outside = str(fault).splitlines()[0].partition(";")[0]  # conflicts only with the fixed overrides
             if not outside:
                 raise
         if not outside:

@@ -28,7 +28,7 @@ class Constraint:
         return f"{self.name} {'<=' if self.upper else '>='} {self.limit:.15g}"
 
     def violation(self, value: float) -> float:
-        """Return by how much a value violates the constraint; 0 or less if the value meets the constraint."""
+        """Return by how much a value violates the constraint; 0 or less if the value satisfies the constraint."""
         return value - self.limit if self.upper else self.limit - value
 
 

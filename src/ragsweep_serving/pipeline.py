@@ -130,7 +130,7 @@ def as_question(value: Any) -> str:
 def as_turns(history: Any) -> list[Turn]:
     """Return the turns of a history from an HTTP request; [] for None and NaN.
 
-    Raises InputError for any other value that is not a list of mappings whose ``role`` and ``text`` are strings.
+    Raises InputError for any other value that is not a list of mappings whose ``role`` and ``text`` satisfy `is_text`.
     """
     if history is None or (isinstance(history, float) and math.isnan(history)):
         return []

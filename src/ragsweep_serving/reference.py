@@ -56,7 +56,7 @@ class Reference:
 
     @classmethod
     def read(cls, folder: Path) -> Reference:
-        """Return the reference of a bundle; its digest must have been verified before."""
+        """Return the reference of a bundle; the caller must have verified the digest of the file `REFERENCE`."""
         document = json.loads((folder / REFERENCE).read_text("utf-8"))
         given = document.pop("numbers")
         numbers = {name: [math.nan if one is None else one for one in values] for name, values in given.items()}
@@ -177,7 +177,7 @@ class StepClock(Listener):
 
 
 def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
-    """Return a mapping of the name of each ranking step to the node that computes its ranking."""
+    """Return a mapping from the name of each ranking step to the node that computes its ranking."""
     legs = {f"retrieve/{leg}": node for leg, node in graph.legs.items()}
     first = {"fuse" if legs else "retrieve": graph.first_stage}
     return {**legs, **first, **({"rerank": graph.ranking} if graph.candidates else {})}

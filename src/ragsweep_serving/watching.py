@@ -23,7 +23,7 @@ TOP_SCORE, GAP, LATENCY = "top_score", "gap", "latency"
 TOKENS, MONEY = "tokens", "money"
 UNKNOWN_MEAN = "unknown_words_mean"  # the mean share of a question's words that are not in the corpus
 ONLY_MORE = (EMPTY, FAILED, STALE, LATENCY, TOKENS, MONEY)  # quantities whose decrease is not an alarm
-WORTH_MS = 1.0  # minimum median of a step in milliseconds, in the requests or in the evaluation, to be compared
+WORTH_MS = 1.0  # a step is compared if its median time in requests or evaluation is at least this many ms
 USUAL = 0.05  # a language is usual if at least this share of the evaluated questions is in this language
 MANY = 0.95  # a question has many unknown words if its share of them exceeds this quantile of the evaluated questions
 QUANTILES = (50, 95, 99)
@@ -125,7 +125,10 @@ class RequestComparison:
     stale: Sequence[float] | None = None
 
     def drifts(self, alpha: float) -> list[Drift]:
-        """Return the drift of each quantity, with simultaneous intervals of level 1 - ``alpha`` (see `stats.drift`)."""
+        """Return the drift of each quantity, with simultaneous intervals of level 1 - ``alpha`` (see `stats.drift`).
+
+        There must be at least one request.
+        """
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
@@ -149,8 +152,8 @@ class RequestComparison:
     def _unknown(self) -> tuple[ClusteredSample, ClusteredSample]:
         """Return, for requests and for evaluated questions, whether the share of unknown words is unusually large.
 
-        The limit is the quantile `MANY` of the evaluated questions. A request in a language with less than the share
-        `USUAL` of the golden set counts as unmeasured, because most of its words are always unknown.
+        The limit is the quantile `MANY` of the evaluated questions. A request counts as unmeasured if the
+        share of its language in the golden set is less than `USUAL`, because most words of such a language are unknown.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
@@ -173,7 +176,7 @@ class RequestComparison:
 
     @property
     def _kinds(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
-        """LANGUAGE and FORM -> the values of the requests, and the values of the evaluated questions."""
+        """The values of the requests and the values of the evaluated questions, by kind: LANGUAGE or FORM."""
         ours, theirs = self.requests, self.reference
         return {LANGUAGE: (ours.language, theirs.language), FORM: (ours.form, theirs.form)}
 

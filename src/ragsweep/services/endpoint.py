@@ -70,7 +70,7 @@ class Endpoint(Service):
             json_schema = {"name": schema_name or "answer", "schema": dict(schema), **strict}
             body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         characters = sum(len(message["content"]) for message in messages) + (len(json.dumps(schema)) if schema else 0)
-        limits = (sampling.get(name) for name in ("max_tokens", "max_completion_tokens"))  # OpenAI: the second
+        limits = (sampling.get(name) for name in ("max_tokens", "max_completion_tokens"))  # OpenAI uses the second
         tokens = estimate_tokens(characters) + next((one for one in limits if isinstance(one, int)), 0)
         wasted: list[Usage] = []
 

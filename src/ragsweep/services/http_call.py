@@ -137,7 +137,7 @@ class Call(Generic[Read]):
         attempts = 0
         while True:
             async with slot:
-                await asyncio.sleep(0)  # a failure that ends all calls cancels the call that gets the free slot here
+                await asyncio.sleep(0)  # here, a failure that ends all calls can cancel this call
                 async with host.admit():
                     if not attempts:
                         self.service.session.meter.admit()

@@ -20,8 +20,8 @@ class Service:
     ``key_env`` is the name of the environment variable that contains the key; the key is read for every call and is not
     stored. A call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after
     a timeout, a lost connection, a response that is not JSON or is too large, or a status of 408, 409, 429 or 5xx
-    except 501. It is not retried if the response says that the quota is spent (429) or that the prompt is too long (any
-    other status). Any other status except 2xx is a permanent refusal. For JSON that is not usable, see ``post``.
+    except 501. It is not retried if, according to the response, the quota is spent (429) or the prompt is too long
+    (any other status). Any other status except 2xx is a permanent refusal. For JSON that is not usable, see ``post``.
     """
 
     base_url: str
@@ -122,9 +122,9 @@ class Service:
 
 
 def note_answers(part: object) -> None:
-    """Record, for the circuit breaker, that services answered an earlier process.
+    """Record, for the circuit breakers, that a part's services have answered an earlier process.
 
-    These are the services of a part and of the parts among its attributes.
+    The services of the parts among its attributes are included.
     """
     for holder in (part, *getattr(part, "__dict__", {}).values()):
         for value in getattr(holder, "__dict__", {}).values():

@@ -62,7 +62,8 @@ class HttpResponse:
     def json(self) -> Any:
         """Return the content, parsed as JSON or, if its type is text/event-stream, as an EventStream.
 
-        Raises ValueError if the content is of any other type, is not JSON, or contains an event with an error.
+        A missing type counts as JSON. Raises ValueError for any other type that is not JSON, for invalid JSON, and for
+        a stream that `read_events` rejects.
         """
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
@@ -165,6 +166,9 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
 def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = False) -> None:
     """Raise an error unless the reply of a chat completion with the finish reason ``reason`` is complete.
+
+    ``said`` is the separated text of the reply. ``usage`` becomes the usage of a CallFailed. ``refused`` is true if the
+    message contains a refusal and no answer.
 
     Raises:
         ValueError: The service aborted the reply, or the reason is not a string. Another attempt may help.

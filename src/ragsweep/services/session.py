@@ -1,4 +1,4 @@
-"""The state that all calls of a process share: an event loop with connections, limits per service, a usage meter."""
+"""The state that all calls of a command share: an event loop with connections, limits per service, a usage meter."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HostState:
 
 @dataclass
 class Connections:
-    """The HTTP client of an event loop, and the loop's semaphores: (id of a HostState, limit) -> semaphore."""
+    """The HTTP client of an event loop, and the loop's semaphores by id of a HostState and limit."""
 
     client: httpx.AsyncClient
     slots: dict[tuple[object, int], asyncio.Semaphore] = field(default_factory=dict)

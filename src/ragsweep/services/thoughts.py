@@ -95,7 +95,7 @@ def read_content(content: Any) -> Separated:
 def _text_of(part: Mapping[str, Any], kind: str) -> str:
     """Return the text of a part: the field named after its type, or ``text``, or ``summary``.
 
-    Returns "" for encrypted thoughts. Raises ValueError for any other part without text.
+    Return "" for encrypted thoughts. Raises ValueError for any other part without text.
     """
     if kind == "redacted_thinking":  # encrypted
         return ""

@@ -90,7 +90,7 @@ class UsageMeter:
     def check_price(self, model: str, counted: bool = True) -> None:
         """Raise ConfigError if ``model`` has no price but money is limited, because the limit could not be enforced.
 
-        If a call does not report its tokens (``counted`` is false), only the price 0 can apply.
+        If calls do not report token counts (``counted`` is false), any price other than 0 counts as unknown.
         """
         key = "budget.money" if self.budget.money is not None else self.money_key
         if not key or not math.isnan(self.prices.money(model, Usage(1, int(counted), int(counted)))):

@@ -22,7 +22,7 @@ class VectorIndexContract(RankingContract):
     part: Callable[[], VectorIndex]
 
     def chunks(self) -> Floats:
-        """Return ``number`` random unit vectors; every tenth vector is a copy of an earlier vector."""
+        """Return ``self.number`` random unit vectors; every tenth vector is a copy of an earlier vector."""
         vectors = np.random.default_rng(0).normal(size=(self.number, 24))
         vectors[9::10] = vectors[:-9:10][: len(vectors[9::10])]
         unit: Floats = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
@@ -49,7 +49,7 @@ class VectorIndexContract(RankingContract):
         assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """Check the rankings of an index without vectors, and of an index with one."""
+        """Check the rankings of an index without vectors, and of an index with one vector."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
             rankings = part.search(part.build(vectors), vectors, self.queries(), 3)

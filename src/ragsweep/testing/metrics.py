@@ -148,7 +148,7 @@ class MetricContract(Contract):
             assert "timed out" in reasons[failed], "the reason for a failed answer must be Answer.failed"
 
     def test_some_question_of_the_example_is_scored(self) -> None:
-        """Check that the metric scores at least one question of an example, if the example meets its requirements."""
+        """Check that the metric scores at least one question of each example that contains what the metric needs."""
         if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
         if set(self.metric.needs) <= {"answer", "reference", "keywords"}:
@@ -236,7 +236,7 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
     """Judge the answers of a view with a metric; return {name of the metric: judgements}, one judgement per answer.
 
-    A failed answer, and a case that lacks a field that the metric uses, are not judged and get only a reason.
+    An answer that failed, or whose case lacks a field that the metric uses, is not judged and gets only a reason.
     """
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages

@@ -55,9 +55,9 @@ class RerankerContract(Contract):
         assert none.shape == (0,)
 
     def test_a_pair_is_scored_alike_in_any_batch(self) -> None:
-        """Check that the score of a pair is the same in any batch and order, because scores are stored by pair.
+        """Check that a pair has the same score, within ``tolerance``, in any batch; scores are stored by pair.
 
-        The last pair in PAIRS equals the first.
+        The last pair in PAIRS equals the first. Scoring the same batch again must give identical scores.
         """
         part = self.part()
         scores = part.score(PAIRS)
@@ -79,7 +79,7 @@ class ReadingRerankerContract(RerankerContract):
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """Check that chunks read in advance, in any batch, get the same scores as their texts."""
+        """Check that chunks read in advance, in any batch, get the scores of their texts, within ``tolerance``."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

@@ -35,7 +35,7 @@ class Threshold:
     outcome: str = ""
 
     def decide(self, one: Measure) -> Threshold:
-        """Return the threshold with its outcome, derived from the interval of ``one``, its measure.
+        """Return the threshold with its outcome, derived from the interval of ``one``, the measure that it limits.
 
         The outcome is exceeded if the whole interval lies beyond the bound, kept if the whole interval lies within the
         bound, and otherwise undecided.

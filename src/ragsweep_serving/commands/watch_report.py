@@ -106,7 +106,7 @@ def _number(value: float, kind: str, unit: str = "") -> str:
 
 
 def _score(value: float) -> str:
-    """Return a score or an amount as text, with three significant digits at most or, from 100 on, no decimal places."""
+    """Return a score or an amount as text: a whole number from 100 on, otherwise at most three significant digits."""
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
