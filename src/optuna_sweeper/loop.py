@@ -16,7 +16,7 @@ from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hydra.utils import get_method
 
-from optuna_sweeper.open_study import open_study
+from optuna_sweeper.open_study import default_subject, open_study
 from optuna_sweeper.race_loop import JobOutcome, Race, completed, consecutive_batches, run_race
 from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.signatures import SearchComposer
@@ -77,7 +77,7 @@ def run_search(
 
 
 def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> StudyPlan:
-    subject = settings.subject or " ".join(sorted(space.fixed))
+    subject = settings.subject or default_subject(space)
     own = [settings.custom_search_space] if settings.custom_search_space else []
     identity = json.dumps([space.description(), settings.directions, subject, *own], sort_keys=True)
     zero = [trial_zero(space, composer, settings.declared).overrides] if settings.default else []

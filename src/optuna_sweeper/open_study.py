@@ -66,14 +66,20 @@ def check_study(values: Mapping[str, Any], arguments: Sequence[str], loader: Con
 
     settings = SearchSettings.read(values)
     space = read_space(arguments, settings.params, loader)
+    subject = settings.subject or default_subject(space)
     storage = open_storage(settings.storage)
     try:
         if (name := settings.study_name) and name in optuna.get_all_study_names(storage.optuna):
             attributes = optuna.load_study(study_name=name, storage=storage.optuna).user_attrs
             if _IDENTITY in attributes:
-                _check_identity(name, attributes, _identity(space, settings.directions, settings.subject or ""))
+                _check_identity(name, attributes, _identity(space, settings.directions, subject))
     finally:
         storage.close()
+
+
+def default_subject(space: Space) -> str:
+    """Return the subject of a search whose settings name none: the overrides that all trials share."""
+    return " ".join(sorted(space.fixed))
 
 
 def _identity(space: Space, directions: Sequence[str], subject: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 import pytest
@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper.loop import SearchLoop
-from optuna_sweeper.open_study import FORMAT, open_study
+from optuna_sweeper.open_study import FORMAT, check_study, default_subject, open_study
 from optuna_sweeper.samplers import CLASSES, check_sampler, seed_of
 from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.signatures import Signature
@@ -73,9 +73,13 @@ def sign(overrides: Sequence[str]) -> Signature:
     return Signature(" ".join(sorted(overrides)))
 
 
-def settings(**changes: Any) -> SearchSettings:
+def values(**changes: Any) -> dict[str, Any]:
     defaults = {key: value for key, value in vars(OptunaSweeperConf()).items() if key not in ("_target_", "defaults")}
-    return SearchSettings.read({**defaults, "sampler": {"name": "grid"}, **changes})
+    return {**defaults, "sampler": {"name": "grid"}, **changes}
+
+
+def settings(**changes: Any) -> SearchSettings:
+    return SearchSettings.read(values(**changes))
 
 
 def search(study: SharedStudy, program: Program, sign: Sign = sign, **changes: Any) -> SharedStudy:
@@ -209,6 +213,15 @@ def test_study_is_continued_only_with_the_same_space(tmp_path: Path) -> None:
     open_in(tmp_path)
     with pytest.raises(HydraException, match=r'study "s" belongs to another search \(with another space: kind, x, y'):
         open_in(tmp_path, {"x": "1,2"})
+
+
+def test_a_study_without_a_subject_has_that_of_its_fixed_overrides(tmp_path: Path) -> None:
+    url, loader, space = f"sqlite:///{tmp_path / 'study.db'}", cast(Any, None), read_space(["z=1"], SPACE)
+    plan = StudyPlan("s", ("minimize",), default_subject(space), {"name": "tpe", "seed": 3}, 8, ())
+    open_study(plan, space, open_storage(url))
+    check_study(values(storage=url, study_name="s", params=SPACE), ["z=1"], loader)
+    with pytest.raises(HydraException, match="belongs to another search"):
+        check_study(values(storage=url, study_name="s", params=SPACE), ["z=2"], loader)
 
 
 def test_a_study_is_found_under_any_title_and_shows_objectives_by_name(tmp_path: Path) -> None:

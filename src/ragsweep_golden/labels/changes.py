@@ -270,8 +270,8 @@ def _follow(entry: dict[str, Any], old: Evidence, new: Evidence, corpus: Corpus,
     """Update an entry's provenance after a repair of a label, if the provenance names the old label's document.
 
     The provenance gets the document of the new label; ``start`` and ``end`` become the span of the entry's passage
-    there, or null if the passage does not occur there exactly once. ``chunk_id`` gets the new name of a renamed
-    document, and becomes null if the label moved to another document.
+    there, or null if the passage does not occur there exactly once. In ``chunk_id``, the new name of a document that
+    was only renamed replaces the old one; if the label moved to a different document, ``chunk_id`` becomes null.
     """
     if value(entry, "provenance", "document") != old.document:
         return

@@ -34,9 +34,10 @@ class Markdown(UsesLibraries):
 
     A section that fits into ``size`` stays whole, including its subsections; a longer section is cut into its
     subsections. Neighbouring small subsections of one section are joined as long as they fit into ``size`` together. A
-    long section without subsections is cut between its paragraphs and lists. A paragraph or list that is too long is
-    cut after lines, sentences or words. Code blocks are never cut, so a chunk with a long code block may exceed
-    ``size``. The headings above a section are not repeated in its chunks.
+    long section without subsections is cut at the last start of a paragraph or list in the second half of the next
+    ``size`` characters; if none starts there, it is cut after a line, sentence or word (see ``last_pause``). Code
+    blocks are never cut, so a chunk with a long code block may exceed ``size``. The headings above a section are not
+    repeated in its chunks.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -78,7 +79,7 @@ class Markdown(UsesLibraries):
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
-        """Yield pieces of at most ``size`` characters, cut between blocks if possible and otherwise at pauses.
+        """Yield pieces of at most ``size`` characters, cut at the start of a block or otherwise at a pause.
 
         Code blocks are not cut; a piece that contains a long code block may therefore exceed ``size``.
         """

@@ -99,12 +99,13 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
 
 
 def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
-    """Return the p-value of a positive mean gain if one more cluster, of mean size, loses ``loss`` per question.
+    """Return the p-value of the hypothesis that the mean gain is not above 0, allowing for an unobserved loss.
 
-    The p-value is the share of random weightings in which the weighted gain is not above 0. The weights of all
-    clusters, including the added one, are independent and exponential. The p-value is Gaffke's bound on the mean of a
-    bounded variable (Mathematical Methods of Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv
-    1905.06208): a Bayesian bootstrap with one more observation, at the worst value.
+    One cluster of mean size that loses ``loss`` per question is added to the observed clusters. The p-value is the
+    share of random weightings in which the weighted gain is not above 0. The weights of all clusters, including the
+    added one, are independent and exponential. The p-value is Gaffke's bound on the mean of a bounded variable
+    (Mathematical Methods of Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv 1905.06208): a Bayesian
+    bootstrap with one more observation, at the worst value.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights = _weights(len(sums))

@@ -49,7 +49,7 @@ class Job:
     def parameters(self) -> dict[str, str]:
         """The config's settings as a user would type them, including the options of its groups.
 
-        Once the job is prepared, the settings contain the language of the corpus instead of ``language: auto``.
+        Once the job is prepared, ``language: auto`` is replaced as described in `corpus_language.resolve_language`.
         """
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 

@@ -112,9 +112,9 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
 
 def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Metric]) -> None:
-    """Raise ConfigError if no labelled metric is measured, and InputError for labels that are out of range.
+    """Raise ConfigError if there are labels but none of their metrics is measured; check the labels' values.
 
-    Labels must be in the range of their metric, or all 0 or 1 (see `check_scale`).
+    Raises InputError unless the labels of each metric are in the metric's range, or are all 0 or 1 (see `check_scale`).
     """
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
