@@ -139,7 +139,7 @@ def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[
 
 
 def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix as int8 multiples (up to ``steps``) of a step size per column, and these sizes (columns,)."""
+    """Return a matrix as int8 multiples (up to ``steps``) of a step size per column, and the step sizes (columns,)."""
     step = np.abs(matrix).max(axis=0) / steps
     step[step == 0] = 1
     return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)
