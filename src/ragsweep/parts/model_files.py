@@ -101,7 +101,7 @@ def package_folder(package: str, requirement: str) -> Path:
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
     """Return the path ``tokenizer`` if it is a file, else the path of tokenizer.json in the model ``tokenizer``.
 
-    Raises ConfigError if there is no such file, or as :func:`locate` does, which has the same parameters.
+    Raises ConfigError if there is no such file. For ``key``, ``download`` and other errors, see :func:`locate`.
     """
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":

@@ -51,6 +51,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
     The inputs are ``ids`` and, if ``typed`` is true, ``kinds`` (token types), both (1, tokens); the output is named
     ``found``. Attention is exported as one operator. If this fails, or if values of graph and model differ by more than
     TOLERANCE, attention is exported as several operators. Raises ValueError if the second export also fails or differs.
+    The attention implementation of ``transformer`` is changed and not restored.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):

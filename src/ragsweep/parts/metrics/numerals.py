@@ -68,13 +68,13 @@ def split_dates(text: str) -> str:
 
 
 def aligned(text: str, right: str, language: str) -> str:
-    """Rewrite the numbers of a text so that they can be compared with the numbers of ``right``, a right answer.
+    """Return a text with its numbers rewritten for comparison with the numbers of ``right``, a right answer.
 
     - If the right answer has a negative number, minus signs and words such as "minus" become MINUS. Otherwise, minus
       signs become MINUS unless the right answer has a dash before a digit, as in ``3-5``.
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
-    - If the right answer has a percent sign or the word "percent" after a number, all percentages are written
-      in this form.
+    - If the right answer has a percent sign or the word "percent" after a number, all percentages take
+      this form.
     - Apostrophes and special spaces that separate thousands are removed. A plain space separates thousands only if
       ``language`` is "french" (the other value is "english"), or if the right answer has a number of at least four
       digits.

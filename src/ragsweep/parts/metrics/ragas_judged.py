@@ -1,4 +1,4 @@
-"""RAGAS's judged metrics, with the prompts and arithmetic of ``ragas.metrics.collections`` and the calls of ragsweep.
+"""RAGAS's judged metrics, with the prompts and arithmetic of ``ragas.metrics.collections`` and ragsweep's own calls.
 
 The scores differ from ragas' scores in four cases:
 

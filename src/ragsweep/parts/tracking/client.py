@@ -141,7 +141,7 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def sync_options(self) -> list[str]:
-        """Return the options with which `ragsweep sync` sends results to this tracker; secrets in the URI are masked."""
+        """Return the options that make `ragsweep sync` send results to this tracker; secrets in the URI are masked."""
         usual = Mlflow()
         options = [] if self.uri == usual.uri else [f"--uri={mask_uri(self.uri)}"]
         return options + ([] if self.experiment == usual.experiment else [f"--experiment={self.experiment}"])
