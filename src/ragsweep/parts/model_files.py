@@ -99,7 +99,10 @@ def package_folder(package: str, requirement: str) -> Path:
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return ``tokenizer`` if it is a file, else tokenizer.json of the model it names; raise ConfigError if missing."""
+    """Return the path ``tokenizer`` if it is a file, else the path of tokenizer.json in the model ``tokenizer``.
+
+    Raises ConfigError if there is no such file. For ``key``, ``download`` and other errors, see :func:`locate`.
+    """
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")

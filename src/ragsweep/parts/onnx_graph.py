@@ -51,6 +51,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
     The inputs are ``ids`` and, if ``typed`` is true, ``kinds`` (token types), both (1, tokens); the output is named
     ``found``. Attention is exported as one operator. If this fails, or if values of graph and model differ by more than
     TOLERANCE, attention is exported as several operators. Raises ValueError if the second export also fails or differs.
+    The attention implementation of ``transformer`` is changed and not restored.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):
@@ -139,7 +140,7 @@ def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[
 
 
 def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix as int8 multiples (up to ``steps``) of a step size per column, and these sizes (columns,)."""
+    """Return a matrix as int8 multiples (up to ``steps``) of a step size per column, and the step sizes (columns,)."""
     step = np.abs(matrix).max(axis=0) / steps
     step[step == 0] = 1
     return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)

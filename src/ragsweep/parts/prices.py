@@ -52,9 +52,9 @@ class Prices:
     def money(self, model: str, usage: Usage, *others: str) -> float:
         """Return the cost of ``usage``, in ``currency``; NaN if no price is known.
 
-        The price is that of ``model`` or, if unknown, of the first of the ``others`` with a known price. Usage without
-        calls, such as the usage of a local model, costs 0. If there are calls but no token counts, because an external
-        system reports none, the cost is NaN unless the tokens of one of these models are free.
+        The price is that of ``model`` or, if that is unknown, of the first of the ``others`` with a known price. Usage
+        without calls, such as the usage of a local model, costs 0. If there are calls but no token counts, because an
+        external system reports none, the cost is NaN unless the tokens of one of these models are free.
         """
         if not usage.calls:
             return 0.0

@@ -24,14 +24,14 @@ class TargetRule(Protocol):
 class Target:
     """A threshold and bands for the value of a metric.
 
-    A value reaches a limit if it is at least the limit or, for a metric where lower is better, at most the limit;
+    A value reaches a limit if it is at least the limit or, if lower values are better, at most the limit;
     rounding errors are tolerated.
 
     Args:
         threshold: The limit that a value must reach to pass, in any band.
         good: The limit of the band "good"; None: the threshold.
         fair: The limit of the band "fair"; None: the threshold.
-        warn: Whether a value that does not pass is a warning instead of a failure.
+        warn: Whether a value that does not pass counts as a warning instead of a failure.
         action: The action suggested for a value that is not in the best band.
         bands: Name of each band -> its limit, in place of ``good`` and ``fair``; a value is in the best band that it
             reaches.
@@ -91,7 +91,7 @@ class Target:
 class Drop:
     """A warning if a metric is much worse than a reference, such as a value observed in production.
 
-    Worse means lower, or higher for a metric where lower is better.
+    Worse means lower or, if lower values are better, higher.
 
     Args:
         share: The permitted deterioration as a proportion of the reference, above 0 and below 1.

@@ -11,8 +11,8 @@ from ragsweep.core.errors import ConfigError, nearest
 def placeholders(template: str, key: str = "") -> list[str]:
     """List the names of the fields in a template, in order and with repetitions.
 
-    Raises ConfigError if a brace is unbalanced, or if a placeholder is not just a name. The message begins with
-    ``key``, the config key of the template, if given.
+    Raises ConfigError if a brace is unbalanced, or if a placeholder is not just a name. If ``key``, the config
+    key of the template, is given, the message begins with it.
     """
     where = f"{key}: {template!r}" if key else repr(template)
     try:

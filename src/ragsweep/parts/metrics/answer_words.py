@@ -13,7 +13,8 @@ These rules are not part of SQuAD:
   ``literal``). ExactMatch and TokenF1 ignore these right answers unless all right answers are of this form.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation, currency signs, format characters, and optional marks such as
-  Arabic vowel signs are removed. Compatibility forms (NFKC), case and LETTERS are folded; digits become ASCII digits.
+  Arabic vowel signs are removed. Compatibility forms (NFKC), case and the letters in LETTERS are folded; digits become
+  ASCII digits.
 - In scripts without spaces, each character that is not a numeral is a word (as in the evaluation of CMRC 2018). The
   same applies to Hangul, because particles are attached to words (as in the evaluation of KorQuAD).
 """
@@ -58,7 +59,7 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """Matches elided French words with their apostrophe; ``normalise`` removes them before it removes punctuation."""
 
 LETTERS = str.maketrans({"\u0153": "oe", "\u00e6": "ae", "\u0131": "i", "\u0451": "\u0435", "\u02bc": "'"})
-"""Translation table of letters that are often replaced: ligatures (oe, ae), dotless i, Russian yo, an apostrophe."""
+"""Translation table from letters to common substitutes: ligatures (oe, ae), dotless i, Russian yo, an apostrophe."""
 
 LINKS = re.compile(
     "[-/='\u2019\u2010-\u2014\u2044\u2212\u02bc|<>(){}\"\u201c-\u201e;\uff1b\u2026\u3001\u3008-\u3011\uff08\uff09\\[\\]]"
@@ -219,8 +220,9 @@ def normalise(text: str, language: str) -> str:
 def _with_decimals(text: str, right: str, language: str, links: re.Pattern[str] | None = None) -> str:
     """Return a normalised text with one form of decimal marks and minus signs, so that ``1.5`` equals ``1,5``.
 
-    Numbers are aligned before spaces replace the matches of ``links``, so that ``12 500`` does not contain ``500`` in
-    French. If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
+    If ``links`` is given, its matches become spaces, but only after ``aligned`` has joined the digits of numbers, so
+    that ``12 500`` does not contain ``500`` in French. If the right answer ends with the letter A, as in ``Serie A``,
+    this letter is not an article.
     """
     joined = aligned(text, right, language)
     joined = split_dates(links.sub(" ", joined)) if links else joined

@@ -78,7 +78,10 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Return ``scores`` with NaN and ``reason`` (or one per score) where ``where`` is true and no reason exists."""
+    """Return ``scores`` with NaN where the mask ``where`` is true and, if a score had no reason yet, with ``reason``.
+
+    ``reason`` is one reason for all these scores, or an array with one reason per score of ``scores``.
+    """
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 

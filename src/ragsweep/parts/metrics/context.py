@@ -253,7 +253,7 @@ class SectionHit(Proportion):
 
 @memoize_by_identity
 def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate each question's distractors in the corpus. Start and end are 0: a distractor is a whole document."""
+    """Locate each question's distractors in the corpus; start and end are 0, because each is a whole document."""
     rows = [
         (n, corpus.position[name], 0, 0)
         for n, question in enumerate(questions)

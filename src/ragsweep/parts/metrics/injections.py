@@ -73,7 +73,7 @@ They match chat roles at the start of a line, invisible characters, and words th
 
 @lru_cache(maxsize=16_384)  # several metrics judge the same texts
 def is_suspicious(text: str) -> bool:
-    """Return whether a text matches a pattern of prompt injection or contains a tag that resembles a fence."""
+    """Return whether a text matches a pattern of prompt injection or contains a tag like those around judged text."""
     if has_lookalike(text) or any(pattern.search(text) for pattern in _PATTERNS_UNFOLDED):
         return True
     plain = fold_homoglyphs(text)

@@ -2,9 +2,9 @@
 
 Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
 not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged. A
-resumed judgement therefore counts its full usage, and another judgement with the same prompt counts none. Stored
-replies cannot be deleted. If the replies of a sample contradict each other, they are marked as unusable, and the next
-judgement requests new replies.
+resumed judgement therefore counts its full usage, and another judgement with the same prompt counts none. If the
+replies of a sample contradict each other, they are marked as unusable, because stored replies cannot be deleted; the
+next judgement requests new replies.
 """
 
 import base64

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 MINUS = "\ue001"
-"""The character that replaces a number's minus sign in the result of ``aligned``; for private use, like POINT."""
+"""The private-use character that replaces a number's minus sign in the result of ``aligned``."""
 
 POINT = "\ue000"
 """The private-use character that ``mark_decimals`` substitutes for a decimal mark; no comparison removes it."""
@@ -68,12 +68,13 @@ def split_dates(text: str) -> str:
 
 
 def aligned(text: str, right: str, language: str) -> str:
-    """Return a text whose numbers are written so that they can be compared with the numbers of a right answer.
+    """Return a text with its numbers rewritten for comparison with the numbers of ``right``, a right answer.
 
     - If the right answer has a negative number, minus signs and words such as "minus" become MINUS. Otherwise, minus
       signs become MINUS unless the right answer has a dash before a digit, as in ``3-5``.
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
-    - If the right answer has a percent sign or the word "percent" after a number, percentages get the same form.
+    - If the right answer has a percent sign or the word "percent" after a number, all percentages take
+      this form.
     - Apostrophes and special spaces that separate thousands are removed. A plain space separates thousands only if
       ``language`` is "french" (the other value is "english"), or if the right answer has a number of at least four
       digits.
@@ -90,7 +91,7 @@ def aligned(text: str, right: str, language: str) -> str:
 
 
 def mark_decimals(folded: str) -> str:
-    """Return ``folded``, a text with folded compatibility forms, with POINT as the decimal mark of every number.
+    """Return ``folded``, a text in compatibility form (NFKC), with POINT as the decimal mark of every number.
 
     A decimal mark that is followed only by two zeros, as in ``$5.00``, is removed with the zeros.
     """

@@ -46,7 +46,7 @@ class AnswerTokensIn(AnswerMetric):
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Return the number of tokens in ``field`` of the usage, or the reason why there is no score."""
-        return float(getattr(answer.usage, self.field)) or NOT_TOLD  # 0: a system may report only the other number
+        return float(getattr(answer.usage, self.field)) or NOT_TOLD  # 0: the system reported only the other number
 
 
 class AnswerTokensOut(AnswerTokensIn):
@@ -151,7 +151,7 @@ class Latency:
     For answers, and for queries that a model wrote, the time is instead the duration of the original call, which may
     have been concurrent with other calls, or on another machine.
 
-    Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
+    The metric's value is the mean over the questions or, if ``quantile`` is set, this quantile; its name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" means all stages except "generate"; None means all stages.
     A stage of a hybrid's legs, such as "retrieve", is summed over the legs; "retrieve/bm25" is the stage of one leg.
     Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.

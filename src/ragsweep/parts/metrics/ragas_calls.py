@@ -108,7 +108,7 @@ def scorer(
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a version of ``write`` that fences all fields except TRUSTED and prepends NOTICE to the prompt."""
+    """Wrap ``write``, which formats ragas' prompts: fence all input fields except TRUSTED, and prepend NOTICE."""
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}

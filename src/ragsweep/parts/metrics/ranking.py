@@ -188,7 +188,10 @@ def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
 def _ideal(
     question: NDArray[np.int64], grade: NDArray[np.float64], gain: Gain, cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
-    """Return the discounted cumulative gain of each question's ideal ranking, cut at ``cutoff``."""
+    """Return the discounted cumulative gain of each question's ideal ranking (questions,), cut at ``cutoff``.
+
+    ``question`` and ``grade`` (pieces,) are the question and the grade of each relevant piece of evidence.
+    """
     order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
     rank[order] = number_within(question[order])

@@ -99,7 +99,7 @@ class RougeL(_Overlap):
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the words of a case-folded text; only words in ASCII are stemmed, as by rouge_score's tokenizer."""
+        """Return the words of a case-folded text; words in ASCII are stemmed by rouge_score, others unchanged."""
         parts = words(text.replace("_", " "))
         return [one for part in parts for one in (self._english.tokenize(part) if part.isascii() else [part])]
 

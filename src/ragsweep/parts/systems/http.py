@@ -167,7 +167,7 @@ class Http(ServiceSettings):
         return to_response(values, self.refusals, self._usage(body), self.thoughts)
 
     def _in_chat(self, body: Any, path: str) -> Any:
-        """Return the last value at ``path`` if ``body`` is a chat completion; None if it has none."""
+        """Return the last value at ``path`` in a chat completion; None if there is none, or for any other response."""
         found = []
         for event in body.events if isinstance(body, EventStream) else [body]:
             with suppress(PathNotFound):

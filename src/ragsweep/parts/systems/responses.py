@@ -110,7 +110,7 @@ def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
 
 
 class PathNotFound(ValueError):
-    """The error for a path that does not exist in a value."""
+    """Raised for a path that does not exist in a value."""
 
 
 def parse_path(path: str) -> list[str | int]:

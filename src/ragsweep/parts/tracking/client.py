@@ -141,7 +141,7 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def sync_options(self) -> list[str]:
-        """Return the options by which `ragsweep sync` sends results to this tracker; secrets in the URI are masked."""
+        """Return the options that make `ragsweep sync` send results to this tracker; secrets in the URI are masked."""
         usual = Mlflow()
         options = [] if self.uri == usual.uri else [f"--uri={mask_uri(self.uri)}"]
         return options + ([] if self.experiment == usual.experiment else [f"--experiment={self.experiment}"])
@@ -162,7 +162,7 @@ class Mlflow:
     ) -> str:
         """Create a sweep's parent run or, if ``adopt`` is a run's id, reopen that run as the parent; return its id.
 
-        ``span`` has the start time of a new run and the end time for `close_sweep`, in seconds since 1970; 0 means now.
+        ``span`` is the start time of a new run and the end time for `close_sweep`, in seconds since 1970; 0 means now.
         """
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"}, span[0])

@@ -70,7 +70,7 @@ def remove_unfinished(location: str) -> None:
 
 @contextmanager
 def _reported(location: str) -> Iterator[None]:
-    """Raise errors of an object store's library, such as boto3, as OSError; `Connection.opened` translates it."""
+    """Raise errors of an object store's library, such as boto3, as OSError, which `Connection.opened` converts."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -262,7 +262,7 @@ def short_tag(value: str) -> str:
 
 
 def long_tags(tags: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the artifact with the whole values of the tags that `short_tag` cuts; {} if it cuts none."""
+    """Return an artifact (name -> content) with the whole values of tags that `short_tag` cuts; {} if it cuts none."""
     long = {name: value for name, value in tags.items() if len(value) > LONGEST_TAG}
     return {"long_tags.json": json_bytes(long)} if long else {}
 

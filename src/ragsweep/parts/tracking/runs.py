@@ -67,7 +67,7 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Choose one run per job; map jobs to the chosen runs, and the ids of all other runs to why they are superfluous.
+    """Choose one run per job; map jobs to the chosen runs, and ids of the superfluous runs to the reason.
 
     Finished runs are preferred, then failed runs, then running runs, then all others; among runs with the same status,
     the oldest is chosen. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.

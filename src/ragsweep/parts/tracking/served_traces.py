@@ -135,7 +135,7 @@ def read_served_traces(
 ) -> Iterator[ServedTrace]:
     """Yield the served requests with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-    ``skip`` is called with the reason for each trace that cannot be read. ``experiment`` is the name of the experiment
+    For each trace that cannot be read, ``skip`` is called with the reason. ``experiment`` is the name of the experiment
     to read; None means all experiments that are not deleted. Raises InputError if the experiment does not exist or
     there are no experiments, and TrackingError if MLflow is unusable.
     """
@@ -190,7 +190,7 @@ def _places(connection: Connection, experiment: str | None) -> list[str]:
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the served request in an MLflow trace; None if it is unreadable, after ``skip`` was given the reason."""
+    """Return the served request in a trace; if it is unreadable, call ``skip`` with the reason and return None."""
     try:
         return _as_served(trace)
     except _Unreadable as fault:
