@@ -207,7 +207,7 @@ def sample_language(texts: Sequence[str]) -> SampledLanguage:
 
 
 def _stop_word_share(text: str, code: str) -> float:
-    """Return the share of the words of ``text`` that are stop words of a language; 1 if STOP_WORDS lacks the language."""
+    """Return the share of the words of ``text`` that are stop words of a language; 1 if STOP_WORDS lacks it."""
     if code not in STOP_WORDS:
         return 1.0
     found = words(fold(text))
