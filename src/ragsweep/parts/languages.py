@@ -185,7 +185,7 @@ class SampledLanguage(NamedTuple):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the most frequent language has less than the share MIXED of the texts with a detected language."""
+        """Whether fewer than the share MIXED of the texts with a detected language are in the most frequent one."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 
@@ -207,7 +207,7 @@ def sample_language(texts: Sequence[str]) -> SampledLanguage:
 
 
 def _stop_word_share(text: str, code: str) -> float:
-    """Return the share of a language's stop words in ``text``; 1 for a language that is identified by its script."""
+    """Return the share of the words of ``text`` that are stop words of a language; 1 if STOP_WORDS lacks it."""
     if code not in STOP_WORDS:
         return 1.0
     found = words(fold(text))
@@ -276,8 +276,8 @@ def question_form(text: str) -> str:
 
     The phrases are those of the detected language, or of English if none is detected. In a text without a question
     mark, only phrases that begin within the first four words count; phrases of yes/no questions count only at the
-    beginning of a text. Without a phrase, the form is KEYWORDS if the text has at most four words (or none), no stop
-    words and no question mark; otherwise, it is OTHER.
+    beginning of a text. If no phrase counts, the form is KEYWORDS if the text has at most four words, no stop words
+    and no question mark; otherwise, it is OTHER.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

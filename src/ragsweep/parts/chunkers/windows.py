@@ -87,7 +87,7 @@ class SentenceWindow(SentenceSplitter):
 class Tokens:
     """A chunker with windows of ``size`` tokens; neighbouring windows share ``overlap`` tokens.
 
-    Text between two tokens counts as part of the first. Special tokens and the tokens of a prepended title are not
+    Text between two tokens counts as part of the first one. Special tokens and the tokens of a prepended title are not
     counted. ``tokenizer`` is the path of a tokenizer.json, or a model that has this file: a folder, a hub id or
     "bundled".
     """

@@ -80,9 +80,9 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Map each query text to the ids that queries with this text share with documents.
+    """Map each query text to the ids of documents that have the same id as a query with this text.
 
-    Ids of documents that are relevant to a query with this text are omitted, and so are texts without remaining ids.
+    Documents that are relevant to a query with this text are omitted, and so are texts for which no id remains.
     """
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)

@@ -32,8 +32,8 @@ class Csv:
     """A dataset that consists of a corpus and a table of questions.
 
     A row contains at most one piece of evidence; rows with the same id form one question. The cells of unknown columns
-    become labels of the question; cells that contain lists or objects do not. Questions whose category is in
-    ``conversation`` need no retrieval.
+    become labels of the question, unless they contain lists or objects. Questions whose category is in ``conversation``
+    need no retrieval.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -45,10 +45,10 @@ class Jsonl:
 
 @dataclass(eq=False)
 class Folder:
-    """A golden set, and all text, Markdown, reStructuredText, HTML and PDF pages in a folder and its subfolders.
+    """A golden set, and all text, Markdown, reStructuredText, HTML and PDF files in a folder and its subfolders.
 
-    The id of a page is its path relative to the folder. Symbolic links are skipped. Pages whose id matches a pattern in
-    ``exclude``, and files and folders whose name begins with a dot, are ignored.
+    Each file is one document; its id is the file's path relative to the folder. Symbolic links are skipped. Files whose
+    id matches a pattern in ``exclude``, and files and folders whose name begins with a dot, are ignored.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

@@ -20,8 +20,8 @@ class Trec:
     """A dataset of topics and qrels in TREC formats; each label marks a whole document as evidence.
 
     The topics are TREC topics (``<top> <num> ...``), or lines that consist of an id, a tab and the text. The questions
-    are the topics that the qrels label; other topics are counted and skipped. The text of a question consists of the
-    given ``fields`` of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
+    are the topics with labels in the qrels; other topics are counted and skipped. The text of a question consists of
+    the given ``fields`` of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

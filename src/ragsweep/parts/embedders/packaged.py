@@ -106,8 +106,9 @@ class UseMultilingualEmbedder(PackagedEmbedder):
     The vectors of tokens and token n-grams are averaged, and the average is projected. The languages are Arabic,
     Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
     Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero for a text without tokens.
-    Texts may have any length. Retrieval is better with chunks of 400 words than with 100 or 200 words, and as good as
-    with longer chunks (docs/measurements.md). Embedding needs up to 18 kB of memory per token of the longest text.
+    Texts may have any length. Retrieval is better with chunks of 400 words than with chunks of 100 or 200 words, and as
+    good as with longer chunks (docs/measurements.md). Embedding needs up to 18 kB of memory per token of the longest
+    text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -119,8 +119,8 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
     def _token_part(self) -> SentenceTransformerEmbedder:
         """The embedder that ``embed_tokens`` uses: this object or, if "auto" selects int8, a copy with another dtype.
 
-        Late interaction ranks worse in int8. In bfloat16, it ranks as in float32 and takes less than half the time on a
-        CPU with bfloat16 instructions.
+        Late interaction yields worse rankings in int8. In bfloat16, its rankings are as good as in float32, and it
+        takes less than half the time on a CPU with bfloat16 instructions.
         """
         if self.dtype != "auto" or self._resolved_dtype() != "int8":
             return self
@@ -144,7 +144,7 @@ class SentenceTransformerEmbedder(SentenceTransformersModel):
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
-        """In half precision, run the block in one thread; more threads would change the third digit of a vector."""
+        """In half precision, run the block in one thread; more threads would change the third digit of values."""
         if not self._is_half:
             yield
             return

@@ -1,4 +1,4 @@
-"""Generate answers with llama.cpp and a model in a GGUF file; its weights can be converted to 8 bits."""
+"""Generate answers with llama.cpp and a model in a GGUF file; the weights can be converted to 8 bits."""
 
 import functools
 import importlib.util
@@ -40,9 +40,10 @@ class Gguf:
 
     Up to ``parallel`` requests are answered at the same time, each with its own model state and ``threads`` threads;
     all share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
-    of rounding, on ``threads``. If a prompt leaves fewer than ``max_new_tokens`` tokens of ``window``, or if the reply
-    ends with unclosed thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an
-    answer costs nothing. llama.cpp also opens ports on the loopback interface; a random API key protects these ports.
+    of rounding, on ``threads``. If a prompt leaves room for fewer than ``max_new_tokens`` tokens in ``window``, or if
+    the reply ends with unclosed thoughts, the answer counts as failed. The usage of an answer counts tokens but no
+    calls, so an answer costs nothing. llama.cpp also opens ports on the loopback interface; a random API key protects
+    these ports.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))

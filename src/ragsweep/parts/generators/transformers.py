@@ -30,8 +30,8 @@ class Transformers(LocalModel):
     If the model has no chat template, the prompt is plain text. Every batch has ``batch`` rows: an incomplete batch
     repeats its last prompt. If ``batch`` is more than 1, prompts are padded to a multiple of STEP tokens. The shape of
     a batch determines rounding; an answer therefore depends on its request and on ``batch``, but not on other requests.
-    If a prompt leaves fewer than ``max_new_tokens`` tokens of the model's maximum length, or if the reply ends with
-    unclosed thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an
+    If a prompt leaves room for fewer than ``max_new_tokens`` tokens within the model's maximum length, or if the reply
+    ends with unclosed thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an
     answer costs nothing.
     """
 

@@ -28,7 +28,7 @@ class Baseline:
     answer: str | Mapping[str, Any]
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the cases, because a changed field can change an answer but not the request."""
+        """Return the hash of the cases, because a changed field can change an answer without changing the request."""
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:

@@ -68,7 +68,7 @@ SPARE = 32
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
-    """A faiss index that divides vectors into ``nlist`` lists by nearest mean; a search reads the ``nprobe`` nearest.
+    """A faiss index that assigns vectors to ``nlist`` lists by nearest mean; a search reads the ``nprobe`` nearest.
 
     The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
     per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores a code
@@ -132,7 +132,7 @@ A_MEAN = 64
 class CodeIndex(FaissIndex):
     """Base class of indexes that compare the query with the codes of all vectors.
 
-    The nearest ``oversampling * depth`` vectors by their codes are the candidates.
+    The candidates are the ``oversampling * depth`` vectors whose codes are nearest to the query.
     """
 
     oversampling: int
@@ -157,7 +157,7 @@ class Sq(CodeIndex):
     """A faiss index that compares the query with all vectors at ``bits`` bits per value (scalar quantisation).
 
     Codes of 4, 6 and 8 bits divide the range of each dimension evenly; a code of 16 bits is a half-precision float. The
-    nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index.
+    ``oversampling * depth`` vectors with the nearest codes are scored by the original vectors, as in the exact index.
     If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
 
@@ -193,7 +193,7 @@ class Pq(CodeIndex):
     A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are trained,
     and a piece is replaced by the index of the nearest mean. With 8 bits, a vector takes ``m`` bytes. The means are
     trained on a seeded sample. A small corpus has fewer means per subspace: at most one per vector, but at least 16.
-    The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
+    The ``oversampling * depth`` vectors with the nearest codes are scored by the original vectors, as in the exact
     index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
 

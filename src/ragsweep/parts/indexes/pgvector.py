@@ -241,8 +241,8 @@ def _session(address: str, timeout: int) -> _Session:
 def _index_of(table: str) -> str:
     """Return the name of a table's index.
 
-    PostgreSQL cuts names after LONGEST_NAME characters. A suffix of the longest table name would be lost, and the index
-    would have the same name as the table.
+    PostgreSQL cuts names after LONGEST_NAME characters. A suffix added to a name of this length would be lost, and the
+    index would have the same name as the table.
     """
     return f"{table}_hnsw" if len(table) < LONGEST_NAME else f"{table[:-5]}_hnsw"
 

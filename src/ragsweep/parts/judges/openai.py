@@ -88,7 +88,7 @@ class OpenAIJudge(EndpointSettings):
     def check_key(self) -> None:
         """Raise ConfigError if the judge's key, or the key for embeddings, is not in the environment.
 
-        Also raise it if a budget limits money and the price of a model is unknown. No call is made.
+        Also raises ConfigError if a budget limits the cost and the price of a model is unknown. No call is made.
         """
         super().check_key()
         if self.embeddings_model is not None:
