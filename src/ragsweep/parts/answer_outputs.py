@@ -10,7 +10,7 @@ from ragsweep.core.types import Answer, Answers, OutputReader
 
 
 class Output(NamedTuple):
-    """The parsed output of an answer; if there is none, ``unreadable`` is the reason ("" for a failed answer)."""
+    """The parsed output of an answer; if there is none, ``unreadable`` is the reason (see ``read_output``), or ""."""
 
     value: Any = None
     unreadable: str = ""
