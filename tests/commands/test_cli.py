@@ -348,10 +348,11 @@ def test_all_bad_configs_of_a_sweep_are_said_before_it_starts(ragsweep: Ragsweep
     assert not (tmp_path / ".ragsweep" / "ledger.db").exists()
 
 
-def test_command_without_a_known_name_shows_the_usage() -> None:
-    done = forked.run([sys.executable, "-m", "ragsweep", "sweep"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("typed", "said"), [("sweep", ";"), ("shwo", '; did you mean "show"?')])
+def test_command_without_a_known_name_shows_the_usage(typed: str, said: str) -> None:
+    done = forked.run([sys.executable, "-m", "ragsweep", typed], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert 'no command "sweep"; known: run' in done.stdout
+    assert done.stdout.splitlines()[-1].startswith(f'ragsweep: no command "{typed}"{said} known: run')
 
 
 def test_help_names_groups_and_keys(ragsweep: Ragsweep) -> None:

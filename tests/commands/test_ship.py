@@ -54,6 +54,9 @@ def contexts(result: Result) -> list[list[str]]:
 def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_alias(
     swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    mistyped = ["--name", "handbook", "--alias", "champion", "--unless-worse", "contextndcg=.02"]
+    with pytest.raises(ConfigError, match=r'^--unless-worse: no metric "contextndcg" .* "context_ndcg"'):
+        ship([f"{swept}#1", *mistyped])
     shown = output(capsys, ship, f"{swept}#1", "--name", "handbook", "--alias", "champion")
     assert "points to this version; serve it with mlflow models serve -m models:/handbook@champion" in shown
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
@@ -97,8 +100,10 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
             ship([f"{swept}#2", "--name", "handbook", "--alias", "own", *margin])
     client.delete_registered_model_alias("handbook", "own")
     elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
-    assert ship([f"{swept}#2", "--name", "handbook", "--alias", "own", "--uri", elsewhere]) == 0
+    guarded = ["--unless-worse", "context_ndcg=.02", "--uri", elsewhere]
+    assert ship([f"{swept}#2", "--name", "handbook", "--alias", "own", *guarded]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "not applied: no earlier version has the alias own" in said
     assert f"own points to this version; serve it with MLFLOW_TRACKING_URI={elsewhere} mlflow models serve" in said
 
 

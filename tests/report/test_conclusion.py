@@ -139,7 +139,7 @@ def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None
 def test_equal_scores_do_not_decide_and_a_floor_is_named(score: float, ending: str) -> None:
     same = np.full(len(BASE), score)
     said = sentence(decide(one_metric("a", same), one_metric("b", same)))
-    assert f"{METRIC} cannot decide, because all 2 configs {ending}" in said
+    assert f"{METRIC} cannot decide, because both configs {ending}" in said
 
 
 def with_tokens(one: Result, tokens: np.ndarray) -> Result:

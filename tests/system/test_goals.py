@@ -62,7 +62,7 @@ def test_a_search_for_several_objectives_ends_with_the_front(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; set its"),
+        (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower, but its"),
         nightly(
             ["hydra.sweeper.direction=maximize"], "direction: must have one direction per objective (2), got 1; list"
         ),

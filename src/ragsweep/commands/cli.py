@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from ragsweep.core import interruption
-from ragsweep.core.errors import RagsweepError
+from ragsweep.core.errors import RagsweepError, nearest
 from ragsweep.core.escaping import visible
 from ragsweep.core.secrets import Secrets, mask_text
 
@@ -110,9 +110,10 @@ def main() -> None:
         _exit_with(partial(_print, version("ragsweep") + "\n", 0), [])
     known, unknown = command in ("", "-h", "--help"), ""
     if not known:
-        commands = ", ".join(sorted([*_COMMANDS, *apart.names]))
-        unknown = f'ragsweep: no command "{visible(command)}"; known: run, {commands}\n\n'
-    _exit_with(partial(_print, unknown + _USAGE, 0 if known and command else 2), [])
+        commands = sorted([*_COMMANDS, *apart.names])
+        near = nearest(command, ["run", *commands]).partition(" known:")[0] or ";"
+        unknown = f'\nragsweep: no command "{visible(command)}"{near} known: run, {", ".join(commands)}\n'
+    _exit_with(partial(_print, _USAGE + unknown, 0 if known and command else 2), [])
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Dataset, Division, Question
 from ragsweep.golden.clusters import clusters
@@ -41,7 +41,7 @@ class ChosenPartition(NamedTuple):
 def check(given: object, searching: bool) -> None:
     """Raise ConfigError if the key ``partition`` has an unknown value or is "holdout" in a search."""
     if given is not None and given not in NAMES:
-        raise ConfigError(f"partition: must be all, tune, holdout or null, got {given!r}{nearest(str(given), NAMES)}")
+        raise ConfigError(f"partition: must be all, tune, holdout or null, got {given!r}")
     if searching and given == HOLDOUT:
         raise ConfigError(
             "partition=holdout: a search must not use the holdout, which is reserved for checking its winner;"

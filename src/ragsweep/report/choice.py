@@ -110,12 +110,12 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
     choice, config, mean = verdict.choice, name(verdict, row), float(verdict.means[row])
     data = {"config": verdict.matrix.configs[row], "metric": verdict.metric, "mean": mean, "limits": choice.limits}
     if not verdict.differences.apart.any():
-        configs = counted(len(verdict.results), "config")
+        configs = "both configs" if len(verdict.results) == 2 else f"all {counted(len(verdict.results), 'config')}"
         same = "have the same score on every question."
         if mean == 0 and verdict.matrix.higher_is_better:
             advice = "Before comparing them again, change a setting that they have in common."
             same = f"score {score(verdict, mean)} on every question. {advice}"
-        text = f"{_by_cost(verdict, row)}. {verdict.metric} cannot decide, because all {configs} {same}"
+        text = f"{_by_cost(verdict, row)}. {verdict.metric} cannot decide, because {configs} {same}"
         return Statement("", text, data)
     value, most = score(verdict, mean), "highest" if verdict.matrix.higher_is_better else "lowest"
     within = f", within {bounds(choice.limits)}" if choice.limits else ""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError, RagsweepError, nearest
+from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.foreign_results import check_dimension, embed_checked, read_checked
 from ragsweep.core.identity import StageContext
 from ragsweep.core.types import (
@@ -117,7 +117,7 @@ def check_compute(value: object, in_process: bool = True) -> None:
     of hydra/launcher.
     """
     if value not in (LOCAL, RAY):
-        raise ConfigError(f"{KEY}: must be local or ray, got {value!r}{nearest(str(value), (LOCAL, RAY))}")
+        raise ConfigError(f"{KEY}: must be local or ray, got {value!r}")
     if value == RAY and not in_process:
         raise ConfigError(
             f"{KEY}=ray: shards would wait for processors taken by hydra/launcher's jobs; use {KEY}=local, or"

@@ -287,7 +287,7 @@ def open_store(
         return make(folder, warn)
     except (OSError, sqlite3.Error) as fault:
         way = "set store.path to a writable folder"
-        warn(f"cannot use the store in {folder}: {fault}; the run continues, but results are not stored; {way}")
+        warn(f"cannot use the store in {folder}: {fault}; results of stages are not stored; {way}")
         return None
 
 

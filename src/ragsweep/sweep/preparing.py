@@ -158,7 +158,8 @@ def _direction(name: str, higher: bool | None, typed: str | None) -> str:
     if typed not in (direction, None):
         better = "higher" if higher else "lower"
         raise ConfigError(
-            f"objective={name} is better when {better}; set its hydra.sweeper.direction to {direction}, or omit the key"
+            f"objective={name} is better when {better}, but its direction (hydra.sweeper.direction) is {typed}; set it"
+            f" to {direction}, or omit the key"
         )
     return direction
 

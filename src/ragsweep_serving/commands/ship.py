@@ -15,11 +15,11 @@ import optuna_sweeper
 import ragsweep.core
 import ragsweep_serving
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_blocks, print_document
-from ragsweep.commands.gate import decide
+from ragsweep.commands.gate import decide, read_condition
 from ragsweep.commands.gate import read as read_gate
 from ragsweep.commands.gate_report import EXIT_STATUS, gate_document
 from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError, InputError, RagsweepError
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError, nearest
 from ragsweep.core.results import objectives, shown_metrics
 from ragsweep.core.secrets import MASK, texts
 from ragsweep.core.traits import traits_of
@@ -95,6 +95,7 @@ def ship(arguments: Sequence[str]) -> int:
     options = _read(arguments)
     found = find_run(options.path, options.run)
     check_whole(found.result)
+    _check_margins(options.unless_worse, found)
     reference = find_target(options.path, options.run)
     tracking = found.result.run.config.get("tracking") or {}
     tracker = Mlflow(options.uri or tracking.get("uri"), str(tracking.get("experiment") or "ragsweep"))
@@ -116,12 +117,26 @@ def ship(arguments: Sequence[str]) -> int:
         print_blocks(lines(Statement("alias", f"{options.alias} stays at {champion.uri}")))
         return EXIT_STATUS[decision.decision]
     if options.alias:
+        if options.unless_worse and not champion:
+            print_blocks(lines(Statement("gate", f"not applied: no earlier version has the alias {options.alias}")))
         registry.point(options.alias, made)
         uri = registry.connection.uri
         env = f"MLFLOW_TRACKING_URI={shlex.quote(mask_uri(uri))} " if uri != Mlflow().uri else ""
         serve = f"{env}mlflow models serve -m {shlex.quote(f'models:/{options.name}@{options.alias}')}"
         print_blocks(lines(Statement("alias", f"{options.alias} points to this version; serve it with {serve}")))
     return 0
+
+
+def _check_margins(margins: Sequence[str], found: RecordedRun) -> None:
+    """Raise ConfigError for an invalid margin and an unmeasured metric, even if no version has the alias yet."""
+    summaries = found.result.summaries.metrics
+    for margin in margins:
+        try:
+            metric = read_condition(margin).metric
+        except ConfigError as fault:
+            raise ConfigError(str(fault).replace("--margin", "--unless-worse")) from None
+        if metric not in summaries:
+            raise ConfigError(f'--unless-worse: no metric "{metric}" was measured{nearest(metric, summaries)}')
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:

@@ -22,7 +22,7 @@ from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Artifacts, Failure, TargetResult
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.connection import Connection
-from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
+from ragsweep.parts.tracking.database import absolute_uri, database_path, database_server, mask_uri
 from ragsweep.parts.tracking.runs import EXPERIMENT_KIND
 from support import free_port
 from support.results import RANKED, a_result, summary
@@ -477,6 +477,27 @@ def test_absent_server_is_said_soon_and_its_password_is_not(begin: Callable[[Mlf
     assert "geheim" not in str(told.value)
     assert told.value.__cause__ is None
     assert "geheim" not in Mlflow(uri).view_command()
+
+
+def test_absent_database_server_is_said_without_the_retries_of_mlflow() -> None:
+    uri = f"postgresql+psycopg://me:geheim@127.0.0.1:{free_port()}/runs"
+    with pytest.raises(TrackingError, match="no database server answers") as told:
+        Mlflow(uri).check()
+    assert "geheim" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("postgresql://me:ge%40heim@host/db", ("host", 5432)),
+        ("mysql+pymysql://me@host:3333/db", ("host", 3333)),
+        ("postgresql:///db?host=/run/postgresql", None),
+        ("sqlite:////tmp/mlflow.db", None),
+        ("http://host:5000", None),
+    ],
+)
+def test_place_of_a_database_server(uri: str, place: tuple[str, int] | None) -> None:
+    assert database_server(uri) == place
 
 
 @pytest.mark.parametrize(

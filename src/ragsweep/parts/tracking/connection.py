@@ -26,6 +26,7 @@ from ragsweep.parts.tracking.database import (
     check_uri,
     create_tables,
     database_path,
+    database_server,
     is_server,
     local_folder,
     mask_uri,
@@ -182,8 +183,8 @@ class Connection:
     def check(self) -> None:
         """Raise TrackingError if the URI is invalid, a database file is unusable, or a server accepts no connection.
 
-        MLflow is not loaded. The folders of a database file are created. A server that is reached through a proxy is
-        not contacted.
+        MLflow is not loaded: it would retry the connection to a database for minutes. The folders of a database file
+        are created. A server that is reached through a proxy is not contacted.
         """
         check_uri(self.uri)
         with self._translated():
@@ -194,11 +195,15 @@ class Connection:
             proxies = getproxies()
             if (proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or ""):
                 return
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            try:
-                socket.create_connection((parts.hostname or "", port), timeout=CHECK_SECONDS).close()
-            except OSError as error:
-                raise self._absent(str(error)) from None
+            self._reach(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        elif place := database_server(self.uri):
+            self._reach(*place)
+
+    def _reach(self, host: str, port: int) -> None:
+        try:
+            socket.create_connection((host, port), timeout=CHECK_SECONDS).close()
+        except OSError as error:
+            raise self._absent(str(error)) from None
 
     @contextmanager
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
@@ -229,8 +234,9 @@ class Connection:
             self._silence = SILENCE_SECONDS
 
     def _absent(self, reason: str) -> TrackingError:
+        kind = "MLflow" if is_server(self.uri) else "database"
         return TrackingError(
-            f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
+            f"{mask_uri(self.uri)}: no {kind} server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
             " tracking=none and send the results later with `ragsweep sync --all`"
         )
 

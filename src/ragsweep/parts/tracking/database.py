@@ -20,6 +20,8 @@ ADDRESS = "tracking.uri, --uri, traces (golden harvest) or MLFLOW_TRACKING_URI"
 
 SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
 """Schemes of URIs that MLflow supports without plugins."""
+PORTS = {"mssql": 1433, "mysql": 3306, "postgresql": 5432}
+"""The default ports of the database servers among them."""
 
 
 def mask_uri(uri: str) -> str:
@@ -86,7 +88,7 @@ def check_uri(uri: str) -> None:
             f"{mask_uri(uri)}: MLflow has no store for {name}://; set {ADDRESS} to another location, or install the"
             " MLflow plugin that provides it"
         )
-    if name in ("mssql", "mysql", "postgresql"):
+    if name in PORTS:
         _check_driver(uri)
 
 
@@ -100,6 +102,16 @@ def _check_driver(uri: str) -> None:
         fact = "" if isinstance(fault, ValueError) else f"{fault}; "  # a ValueError may quote a part of a password
         way = f"install the database's driver, or name another driver in {ADDRESS}, as in mysql+pymysql://"
         raise TrackingError(mask_uri(f"{uri}: {fact}{way}")) from None
+
+
+def database_server(uri: str) -> tuple[str, int] | None:
+    """Return the host and the port of a database server; None for other URIs, and for a connection by a socket file."""
+    if urlsplit(uri).scheme.partition("+")[0] not in PORTS:
+        return None
+    from sqlalchemy import make_url
+
+    url = make_url(uri)
+    return (url.host, url.port or PORTS[url.get_backend_name()]) if url.host else None
 
 
 def local_folder(location: str) -> Path | None:

@@ -118,7 +118,8 @@ def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Ove
         if options and isinstance(pattern := override.value(), Glob):
             known = options(override.key_or_group)
             if not (found := pattern.filter(known)):
-                fact = f"the pattern matches no option; known: {', '.join(known) or 'none'}"
+                fact = f"the pattern matches no option; known: {', '.join(known)}"
+                fact = fact if known else f"{override.key_or_group} is not a group of options; list its values"
                 raise HydraException(f'{start}"{line}": {fact}')
             override = parse(f"{override.get_key_element()}={','.join(found)}")
         if override.is_sweep_override() and not override.is_discrete_sweep():
