@@ -296,6 +296,14 @@ def assert_whole(folder: Path) -> None:
     assert connect(folder).open_table(name).count_rows() == 6000
 
 
+def test_folder_that_a_process_left_before_its_table_was_written_is_replaced(tmp_path: Path) -> None:
+    index = LanceHnsw(str(tmp_path)).build(VECTORS)
+    connect(tmp_path).drop_table(name_of(index))
+    (tmp_path / f"{name_of(index)}.lance" / "data").mkdir(parents=True)
+    part = LanceHnsw(str(tmp_path), ef_search=600)
+    assert_equal(part.search(part.build(VECTORS), VECTORS, QUERIES, 10), exact(VECTORS, QUERIES))
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0, 4.0, 6.0])
 def test_kill_at_any_time_leaves_nothing_that_is_searched(seconds: float, tmp_path: Path) -> None:

@@ -90,16 +90,16 @@ class LanceTable(UsesLibraries, ExternalIndex):
 
     def _fill(self, name: str, vectors: Floats) -> None:
         with self._alone(name):
-            table = self._table(name)
-            if table is not None and COMPLETE not in table.tags.list():
+            exists = name in self._database.list_tables(limit=MOST).tables
+            if exists and not self._is_complete(name):
                 if not self._local():
                     raise CallFailed(
                         f"{self.uri}: the table {name} is incomplete: another process is filling it, or was killed"
                         " while filling it; wait, or delete the table"
                     )
                 self._database.drop_table(name)
-                table = None
-            if table is None:
+                exists = False
+            if not exists:
                 self._make(name, vectors)
         self._check(self._open(name), name, len(vectors))
 
@@ -132,13 +132,18 @@ class LanceTable(UsesLibraries, ExternalIndex):
     def _open(self, name: str) -> Any:
         """Return the complete version of a table, opened once; vectors that are added later are not searched."""
         if name not in self._opened:
-            self._opened[name] = self._table(name)
+            self._opened[name] = self._database.open_table(name)
             self._opened[name].checkout(COMPLETE)
         return self._opened[name]
 
-    def _table(self, name: str) -> Any:
-        found = self._database.list_tables(limit=MOST).tables
-        return self._database.open_table(name) if name in found else None
+    def _is_complete(self, name: str) -> bool:
+        """Return whether a listed table is tagged; False for a folder without a table, left by a killed process."""
+        try:
+            return COMPLETE in self._database.open_table(name).tags.list()
+        except ValueError as fault:
+            if "not found" not in str(fault):
+                raise
+            return False
 
     def _alone(self, name: str) -> AbstractContextManager[None]:
         if not self._local():
